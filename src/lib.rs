@@ -1,0 +1,15 @@
+//! hooklatch receives webhooks so that each event takes effect exactly once.
+//!
+//! The modules read in the order in which a request travels; `ARCHITECTURE.md` is the map.
+
+pub mod clock;
+pub mod event;
+pub mod handler;
+pub mod inbox;
+pub mod problem;
+pub mod reply;
+pub mod secret;
+pub mod signature;
+pub mod source;
+pub mod store;
+pub mod telemetry;

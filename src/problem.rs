@@ -1,0 +1,179 @@
+//! The catalogue of errors a caller can get: one variant, one id, one status, one sentence.
+//!
+//! Bodies are RFC 9457 `application/problem+json`. They are part of the interface, and some are
+//! stored and replayed, so the same problem always renders to the same bytes. Nothing internal is
+//! said here: SQL errors, secrets and signature reasons go to the log and the ledger.
+
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::reply::Reply;
+
+/// The media type of every error body (RFC 9457).
+pub const PROBLEM_JSON: &str = "application/problem+json";
+
+/// Namespace of the `type` member. A URN: it names, it does not pretend to be a page.
+const TYPE_PREFIX: &str = "urn:hooklatch:problem:";
+
+/// Every error a caller can get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    UnknownSource,
+    NotFound,
+    MethodNotAllowed,
+    BodyTooLarge,
+    UnsupportedEncoding,
+    MalformedRequest,
+    MalformedBody,
+    MissingEventId,
+    InvalidEventId,
+    InvalidIdempotencyKey,
+    MissingIdempotencyKey,
+    SignatureInvalid,
+    IdempotencyKeyReused,
+    RequestInProgress,
+    EventRejected,
+    EventTooOld,
+    EventFailed,
+    Unavailable,
+    Unauthorized,
+    Internal,
+}
+
+impl Problem {
+    /// All of them, for the OpenAPI document and the tests.
+    pub const ALL: [Self; 20] = [
+        Self::UnknownSource,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::BodyTooLarge,
+        Self::UnsupportedEncoding,
+        Self::MalformedRequest,
+        Self::MalformedBody,
+        Self::MissingEventId,
+        Self::InvalidEventId,
+        Self::InvalidIdempotencyKey,
+        Self::MissingIdempotencyKey,
+        Self::SignatureInvalid,
+        Self::IdempotencyKeyReused,
+        Self::RequestInProgress,
+        Self::EventRejected,
+        Self::EventTooOld,
+        Self::EventFailed,
+        Self::Unavailable,
+        Self::Unauthorized,
+        Self::Internal,
+    ];
+
+    /// The status code.
+    #[must_use]
+    pub fn status(self) -> u16 {
+        match self {
+            Self::MalformedRequest
+            | Self::MalformedBody
+            | Self::MissingEventId
+            | Self::InvalidEventId
+            | Self::InvalidIdempotencyKey
+            | Self::MissingIdempotencyKey => 400,
+            Self::SignatureInvalid | Self::Unauthorized => 401,
+            Self::UnknownSource | Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::RequestInProgress => 409,
+            Self::BodyTooLarge => 413,
+            Self::UnsupportedEncoding => 415,
+            Self::IdempotencyKeyReused | Self::EventRejected | Self::EventTooOld => 422,
+            Self::EventFailed | Self::Internal => 500,
+            Self::Unavailable => 503,
+        }
+    }
+
+    /// The id at the end of the `type` URN.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::UnknownSource => "unknown-source",
+            Self::NotFound => "not-found",
+            Self::MethodNotAllowed => "method-not-allowed",
+            Self::BodyTooLarge => "body-too-large",
+            Self::UnsupportedEncoding => "unsupported-encoding",
+            Self::MalformedRequest => "malformed-request",
+            Self::MalformedBody => "malformed-body",
+            Self::MissingEventId => "missing-event-id",
+            Self::InvalidEventId => "invalid-event-id",
+            Self::InvalidIdempotencyKey => "invalid-idempotency-key",
+            Self::MissingIdempotencyKey => "missing-idempotency-key",
+            Self::SignatureInvalid => "signature-invalid",
+            Self::IdempotencyKeyReused => "idempotency-key-reused",
+            Self::RequestInProgress => "request-in-progress",
+            Self::EventRejected => "event-rejected",
+            Self::EventTooOld => "event-too-old",
+            Self::EventFailed => "event-failed",
+            Self::Unavailable => "unavailable",
+            Self::Unauthorized => "unauthorized",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// One sentence that says what is wrong and, where there is one, the way out.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::UnknownSource => "No source has this name.",
+            Self::NotFound => "There is nothing here.",
+            Self::MethodNotAllowed => "Deliveries are POSTed.",
+            Self::BodyTooLarge => "The body is larger than this receiver accepts.",
+            Self::UnsupportedEncoding => "Send the body without a Content-Encoding.",
+            Self::MalformedRequest => "The request cannot be read.",
+            Self::MalformedBody => "The body is not the JSON this source sends.",
+            Self::MissingEventId => "The delivery carries no event id.",
+            Self::InvalidEventId => {
+                "An event id is a text or an integer of 1 to 1024 bytes, without control characters."
+            }
+            Self::InvalidIdempotencyKey => {
+                "An Idempotency-Key is 1 to 255 printable ASCII characters, sent once."
+            }
+            Self::MissingIdempotencyKey => "This source needs an Idempotency-Key header.",
+            Self::SignatureInvalid => "The signature could not be verified.",
+            Self::IdempotencyKeyReused => "This Idempotency-Key was used for another request.",
+            Self::RequestInProgress => "The same delivery is still being processed. Try again shortly.",
+            Self::EventRejected => {
+                "The event was refused and kept for the operator. A retry will not change that."
+            }
+            Self::EventTooOld => {
+                "The event is too old to tell whether it was processed. It was kept for the operator."
+            }
+            Self::EventFailed => "Processing the event failed. It was kept for the operator.",
+            Self::Unavailable => "The delivery could not be stored now. Nothing was kept; send it again.",
+            Self::Unauthorized => "A valid bearer token is needed.",
+            Self::Internal => "Something went wrong here. Nothing was kept; send it again.",
+        }
+    }
+
+    /// The answer, without a detail: the bytes depend on the problem alone.
+    #[must_use]
+    pub fn reply(self) -> Reply {
+        self.render(None)
+    }
+
+    /// The answer with a sentence about this occurrence. Only text that is safe to show goes in.
+    #[must_use]
+    pub fn reply_with(self, detail: &str) -> Reply {
+        self.render(Some(detail))
+    }
+
+    fn render(self, detail: Option<&str>) -> Reply {
+        let mut body = json!({
+            "type": format!("{TYPE_PREFIX}{}", self.id()),
+            "title": self.title(),
+            "status": self.status(),
+        });
+        if let Some(detail) = detail {
+            body["detail"] = detail.into();
+        }
+        Reply {
+            status: self.status(),
+            headers: vec![("content-type".into(), PROBLEM_JSON.into())],
+            body: Bytes::from(body.to_string()),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The answer to a delivery as plain values: status, headers, body.
+//!
+//! Pure: knows neither HTTP types nor SQL. The standard answers are a function of outcome, event
+//! id and configured status, so the store need not keep their bytes; a handler's own answer is
+//! kept whole.
+
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::event::EventKey;
+use crate::inbox::outcome::{EventOutcome, EventState};
+use crate::problem::Problem;
+
+/// A success without a body (RFC 9110 section 15.3.5).
+const NO_CONTENT: u16 = 204;
+
+/// Status, the headers that belong to the answer, and the body bytes: what a replay repeats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    pub status: u16,
+    /// Lower-case names.
+    pub headers: Vec<(String, String)>,
+    pub body: Bytes,
+}
+
+impl Reply {
+    /// A JSON answer.
+    #[must_use]
+    pub fn json(status: u16, body: &serde_json::Value) -> Self {
+        if status == NO_CONTENT {
+            return Self { status, headers: Vec::new(), body: Bytes::new() };
+        }
+        Self {
+            status,
+            headers: vec![("content-type".into(), "application/json".into())],
+            body: Bytes::from(body.to_string()),
+        }
+    }
+
+    /// The answer that an event gets when no handler gave one. Always the same bytes for the same
+    /// arguments: a replay renders it again.
+    #[must_use]
+    pub fn standard(state: EventState, status: u16, key: &EventKey) -> Self {
+        match state {
+            EventState::Applied | EventState::Ignored | EventState::Stale => {
+                Self::json(status, &json!({"status": state.as_str(), "event_id": &*key.event_id}))
+            }
+            EventState::Rejected if status == Problem::EventFailed.status() => Problem::EventFailed.reply(),
+            EventState::Rejected => Problem::EventRejected.reply(),
+        }
+    }
+
+    /// The answer for an event that was processed before and whose own answer has expired.
+    #[must_use]
+    pub fn duplicate(status: u16, key: &EventKey) -> Self {
+        Self::json(status, &json!({"status": "duplicate", "event_id": &*key.event_id}))
+    }
+
+    /// The answer for a body of many events: one line for each, in order.
+    #[must_use]
+    pub fn batch<'a>(
+        status: u16,
+        overall: &str,
+        events: impl Iterator<Item = (&'a EventKey, EventOutcome)>,
+    ) -> Self {
+        let events: Vec<_> = events
+            .map(|(key, outcome)| json!({"event_id": &*key.event_id, "status": outcome.as_str()}))
+            .collect();
+        Self::json(status, &json!({"status": overall, "events": events}))
+    }
+}

@@ -1,0 +1,4 @@
+//! A handler's statement over `event`.
+/// x
+#[derive(Debug)]
+pub struct SqlHandler;

@@ -1,0 +1,3 @@
+//! What the process tells about itself: logs and metrics.
+
+pub mod metrics;

@@ -1,0 +1,1 @@
+//! The only integration test binary: one link, one process, every claim on both stores.
