@@ -5,6 +5,7 @@
 pub mod clock;
 pub mod event;
 pub mod handler;
+pub mod http;
 pub mod inbox;
 pub mod problem;
 pub mod reply;
