@@ -58,8 +58,13 @@ pub(in crate::http) async fn list(
 ) -> Result<Json<DeadLetterList>, Failure> {
     let query = query.into_inner();
     let limit = query.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
-    let filter =
-        DeadLetterFilter { source: query.source, event_id: query.event_id, id: None, after: query.after, limit };
+    let filter = DeadLetterFilter {
+        source: query.source,
+        event_id: query.event_id,
+        id: None,
+        after: query.after,
+        limit,
+    };
     let letters = state.services.store.dead_letters(&filter).await?;
     let is_full = letters.len() >= limit as usize;
     Ok(Json(DeadLetterList {
