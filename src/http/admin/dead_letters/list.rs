@@ -45,7 +45,6 @@ pub(in crate::http) struct DeadLetterList {
     path = "/api/v1/dead-letters",
     tag = "dead letters",
     security(("token" = [])),
-    params(DeadLettersQuery),
     responses(
         (status = 200, description = "Dead letters, without their bodies.", body = DeadLetterList),
         (status = 400, description = "The query cannot be read.", body = ProblemDocument,

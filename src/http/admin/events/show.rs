@@ -62,7 +62,7 @@ struct EventView {
     path = "/api/v1/events/{event_id}",
     tag = "events",
     security(("token" = [])),
-    params(("event_id" = String, Path, description = "The event id as the sender wrote it, percent-encoded."), EventQuery),
+    params(("event_id" = String, Path, description = "The event id as the sender wrote it, percent-encoded.")),
     responses(
         (status = 200, description = "Everything that is known of the event.", body = EventHistory),
         (status = 404, description = "Nothing is known of the event.", body = ProblemDocument,
