@@ -3,6 +3,7 @@
 //! The modules read in the order in which a request travels; `ARCHITECTURE.md` is the map.
 
 pub mod clock;
+pub mod config;
 pub mod event;
 pub mod handler;
 pub mod inbox;
