@@ -4,10 +4,13 @@
 
 pub mod clock;
 pub mod config;
+pub mod envelope;
 pub mod event;
 pub mod handler;
 pub mod inbox;
+pub mod ledger;
 pub mod problem;
+pub mod pruner;
 pub mod reply;
 pub mod secret;
 pub mod signature;
