@@ -20,14 +20,19 @@ pub struct HttpSection {
     pub listen: SocketAddr,
     /// Larger bodies are refused with 413, chunked ones too.
     pub max_body_bytes: usize,
+    /// Most bytes of bodies held at a time, over all connections; beyond, deliveries are answered 503.
+    pub max_buffered_bytes: usize,
     /// Open connections at a time; more wait in the kernel's backlog.
     pub max_connections: usize,
     /// How long an idle connection stays open.
     #[serde(with = "duration")]
     pub keep_alive: Duration,
-    /// A request must have arrived, head and body, within this time.
+    /// How long the head of a request may take to arrive.
     #[serde(with = "duration")]
-    pub request_timeout: Duration,
+    pub head_timeout: Duration,
+    /// How long a body may take to arrive.
+    #[serde(with = "duration")]
+    pub body_timeout: Duration,
     /// Threads that read requests and write answers. 0: one a CPU core.
     pub workers: usize,
     /// How long a stop waits for requests that have begun.
@@ -40,9 +45,11 @@ impl Default for HttpSection {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
             max_body_bytes: 1024 * 1024,
-            max_connections: 10_000,
+            max_buffered_bytes: 64 * 1024 * 1024,
+            max_connections: 16_384,
             keep_alive: Duration::from_secs(75),
-            request_timeout: Duration::from_secs(30),
+            head_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(15),
             workers: 0,
             shutdown_grace: Duration::from_secs(25),
         }
@@ -57,8 +64,19 @@ impl HttpSection {
         if self.max_connections == 0 {
             report.error("http.max_connections", "with 0 nobody could connect; write at least 1");
         }
-        if self.request_timeout.is_zero() {
-            report.error("http.request_timeout", "no request arrives in no time; write at least \"1s\"");
+        if self.max_buffered_bytes < self.max_body_bytes {
+            report.error(
+                "http.max_buffered_bytes",
+                format!(
+                    "a body of max_body_bytes ({}) would never fit; write at least that",
+                    self.max_body_bytes
+                ),
+            );
+        }
+        for (key, time) in [("head_timeout", self.head_timeout), ("body_timeout", self.body_timeout)] {
+            if time.is_zero() {
+                report.error(&format!("http.{key}"), "nothing arrives in no time; write at least \"1s\"");
+            }
         }
     }
 }

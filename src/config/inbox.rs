@@ -13,9 +13,9 @@ use super::report::Report;
 pub struct InboxSection {
     /// Transactions open at a time. SQLite has one writer whatever stands here.
     pub writers: usize,
-    /// Events of one transaction at most.
+    /// Deliveries of one transaction at most.
     pub max_batch: usize,
-    /// Deliveries that wait for a writer; one more is answered 503.
+    /// Deliveries that wait for one writer; one more is answered 503.
     pub queue: usize,
     /// How long a delivery waits for the same one in progress elsewhere, before it is answered 409.
     #[serde(with = "duration")]

@@ -66,7 +66,7 @@ listen = 'localhost'
 max_body_bytes = 'large'
 max_connections = -1
 keep_alive = 75
-request_timeout = '30'
+head_timeout = '30'
 [admin]
 token = 12345
 [database]
@@ -82,7 +82,7 @@ the configuration cannot be used: 10 problems
   hooklatch.toml:4: http.max_body_bytes: this is a text; write a whole number, not negative
   hooklatch.toml:5: http.max_connections: this is a negative number; write a whole number, not negative
   hooklatch.toml:6: http.keep_alive: this is a whole number; write a duration with its unit, such as "30s"
-  hooklatch.toml:7: http.request_timeout: "30" is not a duration; write a number with a unit, such as "500ms", "30s", "24h" or "30d"
+  hooklatch.toml:7: http.head_timeout: "30" is not a duration; write a number with a unit, such as "500ms", "30s", "24h" or "30d"
   hooklatch.toml:9: admin.token: a secret is a text in quotes: "env:NAME", "file:PATH" or the secret itself
   hooklatch.toml:11: database.auto_migrate: this is a text; write true or false
   hooklatch.toml:12: database.statement_cache: "of" is none of auto, on, off; did you mean "off"?
