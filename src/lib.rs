@@ -7,6 +7,7 @@ pub mod config;
 pub mod envelope;
 pub mod event;
 pub mod handler;
+pub mod http;
 pub mod inbox;
 pub mod ledger;
 pub mod problem;
