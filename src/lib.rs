@@ -3,9 +3,12 @@
 //! The modules read in the order in which a request travels; `ARCHITECTURE.md` is the map.
 
 pub mod clock;
+pub mod envelope;
 pub mod event;
 pub mod handler;
 pub mod inbox;
+pub mod json_pointer;
+pub mod json_scan;
 pub mod problem;
 pub mod reply;
 pub mod secret;
