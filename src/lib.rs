@@ -10,6 +10,8 @@ pub mod handler;
 pub mod http;
 pub mod inbox;
 pub mod ledger;
+pub mod json_pointer;
+pub mod json_scan;
 pub mod problem;
 pub mod pruner;
 pub mod reply;
