@@ -71,6 +71,7 @@ pub struct HandlerReply {
 }
 
 /// The open transaction, as a connection of the store's own kind.
+#[derive(Debug)]
 pub enum HandlerConnection<'c> {
     Postgres(&'c mut PgConnection),
     Sqlite(&'c mut SqliteConnection),

@@ -3,9 +3,11 @@
 //! The modules read in the order in which a request travels; `ARCHITECTURE.md` is the map.
 
 pub mod clock;
+pub mod envelope;
 pub mod event;
 pub mod handler;
 pub mod inbox;
+pub mod ledger;
 pub mod problem;
 pub mod reply;
 pub mod secret;

@@ -40,6 +40,7 @@ pub struct Source {
     pub name: Arc<str>,
     /// The dedup scope.
     pub consumer: Arc<str>,
+    pub envelope: crate::envelope::EnvelopeRules,
     pub replay_errors: ReplayErrors,
     /// What a success is answered with: 200, 201, 202 or 204.
     pub success_status: u16,

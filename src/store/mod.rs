@@ -7,7 +7,9 @@
 //! Expiry is judged by the database's clock on PostgreSQL, and by the process's clock on SQLite,
 //! where they are the same.
 
+mod bisect;
 pub mod error;
+mod migration;
 pub mod postgres;
 pub mod sql_handler;
 pub mod sqlite;
