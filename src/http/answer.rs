@@ -66,7 +66,8 @@ pub(super) fn reply(reply: &Reply) -> HttpResponse {
     let status = StatusCode::from_u16(reply.status).ok().filter(|status| !status.is_informational());
     let mut response = HttpResponse::new(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
     for (name, value) in &reply.headers {
-        let (Ok(name), Ok(value)) = (HeaderName::try_from(name.as_str()), HeaderValue::try_from(value.as_str()))
+        let (Ok(name), Ok(value)) =
+            (HeaderName::try_from(name.as_str()), HeaderValue::try_from(value.as_str()))
         else {
             continue;
         };
@@ -150,7 +151,13 @@ mod tests {
     #[test]
     fn a_header_that_http_refuses_is_left_out() {
         let response = answered(
-            &[("bad name", "x"), ("x-split", "a\r\nset-cookie: b"), ("", "x"), ("content-length", "1"), ("x-ok", "1")],
+            &[
+                ("bad name", "x"),
+                ("x-split", "a\r\nset-cookie: b"),
+                ("", "x"),
+                ("content-length", "1"),
+                ("x-ok", "1"),
+            ],
             200,
         );
         let names: Vec<_> = response.headers().keys().map(HeaderName::as_str).collect();

@@ -72,7 +72,10 @@ mod tests {
         let request = TestRequest::post()
             .uri("/hooks/shop?x=%31&y")
             .insert_header(("X-One", "1"))
-            .insert_header((HeaderName::from_static("x-bytes"), HeaderValue::from_bytes(b"\xE9\xFF").expect("obs-text")))
+            .insert_header((
+                HeaderName::from_static("x-bytes"),
+                HeaderValue::from_bytes(b"\xE9\xFF").expect("obs-text"),
+            ))
             .append_header(("x-two", "a"))
             .append_header(("x-two", "b"))
             .to_http_request();

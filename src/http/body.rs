@@ -70,8 +70,11 @@ pub(super) fn check_length(headers: &HeaderMap, limits: &Limits) -> Result<(), B
 
 /// Refuses what would have to be decompressed: signatures are over the bytes as sent.
 pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), BodyError> {
-    let mut codings = headers.get_all(CONTENT_ENCODING).flat_map(|value| value.as_bytes().split(|b| *b == b','));
-    if codings.all(|coding| coding.trim_ascii().is_empty() || coding.trim_ascii().eq_ignore_ascii_case(b"identity")) {
+    let mut codings =
+        headers.get_all(CONTENT_ENCODING).flat_map(|value| value.as_bytes().split(|b| *b == b','));
+    if codings
+        .all(|coding| coding.trim_ascii().is_empty() || coding.trim_ascii().eq_ignore_ascii_case(b"identity"))
+    {
         Ok(())
     } else {
         Err(BodyError::Encoded)
@@ -105,7 +108,8 @@ async fn read_all(
     let Some(second) = next_chunk(payload, first.len(), limit, &mut reservation).await? else {
         return Ok(BufferedBody { bytes: first, reservation });
     };
-    let mut whole = BytesMut::with_capacity(expected.min(MAX_TRUSTED_CAPACITY).max(first.len() + second.len()));
+    let mut whole =
+        BytesMut::with_capacity(expected.min(MAX_TRUSTED_CAPACITY).max(first.len() + second.len()));
     whole.extend_from_slice(&first);
     whole.extend_from_slice(&second);
     drop((first, second));
@@ -191,7 +195,11 @@ mod tests {
         headers
     }
 
-    async fn read_body(body: &'static [u8], limits: &Limits, budget: &Arc<BodyBudget>) -> Result<BufferedBody, BodyError> {
+    async fn read_body(
+        body: &'static [u8],
+        limits: &Limits,
+        budget: &Arc<BodyBudget>,
+    ) -> Result<BufferedBody, BodyError> {
         let (request, mut payload) = TestRequest::post().set_payload(body).to_http_parts();
         let mut payload = Payload::from_request(&request, &mut payload).await.expect("a payload");
         read(&mut payload, request.headers(), limits, budget).await

@@ -35,7 +35,8 @@ pub(super) async fn receive(
 ) -> HttpResponse {
     let arrival = Arrival::now(&request, &state.services.clock);
     let id = arrival.id;
-    let settled = AssertUnwindSafe(ingest(&request, &mut payload, &name, &state, arrival)).catch_unwind().await;
+    let settled =
+        AssertUnwindSafe(ingest(&request, &mut payload, &name, &state, arrival)).catch_unwind().await;
     let answer = settled.unwrap_or_else(|_| {
         tracing::error!(delivery.id = %id, source.name = %name, "taking a delivery panicked");
         Answer::from(Refused { problem: Problem::Internal, outcome: Outcome::Unavailable, reason: None })
@@ -44,13 +45,21 @@ pub(super) async fn receive(
 }
 
 /// Everything the path leads to but `POST`.
-pub(super) async fn wrong_method(request: HttpRequest, payload: Payload, state: Data<ServerState>) -> HttpResponse {
+pub(super) async fn wrong_method(
+    request: HttpRequest,
+    payload: Payload,
+    state: Data<ServerState>,
+) -> HttpResponse {
     let response = refuse_path(&request, &state, Problem::MethodNotAllowed);
     answer::keeping(answer::allowing(response, METHOD), payload)
 }
 
 /// Whatever no route leads to; below `/hooks` it is answered as a delivery is.
-pub(super) async fn nothing_here(request: HttpRequest, payload: Payload, state: Data<ServerState>) -> HttpResponse {
+pub(super) async fn nothing_here(
+    request: HttpRequest,
+    payload: Payload,
+    state: Data<ServerState>,
+) -> HttpResponse {
     let path = request.path();
     let response = if path == "/hooks" || path.starts_with("/hooks/") {
         refuse_path(&request, &state, Problem::UnknownSource)
@@ -111,8 +120,8 @@ async fn admit(
     if let Some(key) = &key {
         record.note_key(key);
     }
-    let explicit_key =
-        key.map(|key| ExplicitKey { key, fingerprint: envelope::fingerprint(METHOD, &raw.target, &raw.body) });
+    let explicit_key = key
+        .map(|key| ExplicitKey { key, fingerprint: envelope::fingerprint(METHOD, &raw.target, &raw.body) });
     let delivery = Delivery {
         id: record.arrival().id,
         source,

@@ -76,7 +76,12 @@ pub struct ServerState {
 impl ServerState {
     /// Not ready yet: `/readyz` says no until [`set_ready`](Self::set_ready) says otherwise.
     #[must_use]
-    pub fn new(services: Services, sources: Vec<Arc<Source>>, limits: Limits, admin_token: Option<&Secret>) -> Self {
+    pub fn new(
+        services: Services,
+        sources: Vec<Arc<Source>>,
+        limits: Limits,
+        admin_token: Option<&Secret>,
+    ) -> Self {
         services.metrics.register_sources(sources.iter().map(|source| &*source.name));
         Self {
             budget: BodyBudget::new(limits.max_buffered_bytes),

@@ -134,7 +134,8 @@ impl Metrics {
             queue_depth: add(&mut registry, MetricName::QueueDepth, Gauge::default()),
             inbox_rows: add(&mut registry, MetricName::InboxRows, Gauge::default()),
             ledger_dropped: add(&mut registry, MetricName::LedgerDropped, Counter::default()),
-            pruned: Prunable::ALL.map(|what| pruned.get_or_create_owned(&TableLabel { table: what.as_str() })),
+            pruned: Prunable::ALL
+                .map(|what| pruned.get_or_create_owned(&TableLabel { table: what.as_str() })),
             prune_last_success: add(&mut registry, MetricName::PruneLastSuccess, Gauge::default()),
             resident_memory: add(&mut registry, MetricName::ResidentMemory, Gauge::default()),
             uptime: add(&mut registry, MetricName::Uptime, Gauge::default()),
@@ -167,10 +168,14 @@ impl Metrics {
     /// A signature was verified with the secret at this place of the source's list.
     pub fn signature_matched(&self, source: &str, secret_index: usize) {
         let place = secret_index.min(SECRETS_TOLD_APART - 1);
-        let counter = self.series(source).secrets[place].get_or_init(|| {
-            let secret_index = u32::try_from(place).unwrap_or(u32::MAX);
-            self.families.secrets.get_or_create_owned(&SecretLabels { source: source.into(), secret_index })
-        }).clone();
+        let counter = self.series(source).secrets[place]
+            .get_or_init(|| {
+                let secret_index = u32::try_from(place).unwrap_or(u32::MAX);
+                self.families
+                    .secrets
+                    .get_or_create_owned(&SecretLabels { source: source.into(), secret_index })
+            })
+            .clone();
         counter.inc();
     }
 
@@ -312,8 +317,14 @@ mod tests {
         metrics.delivery("shop", Outcome::Duplicate, Duration::from_millis(3));
         metrics.event("shop", EventOutcome::New(EventState::Stale));
         let text = metrics.encode();
-        assert!(text.contains("hooklatch_deliveries_total{source=\"shop\",outcome=\"duplicate\"} 1\n"), "{text}");
-        assert!(text.contains("hooklatch_deliveries_total{source=\"shop\",outcome=\"applied\"} 0\n"), "{text}");
+        assert!(
+            text.contains("hooklatch_deliveries_total{source=\"shop\",outcome=\"duplicate\"} 1\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("hooklatch_deliveries_total{source=\"shop\",outcome=\"applied\"} 0\n"),
+            "{text}"
+        );
         assert!(text.contains("hooklatch_events_total{source=\"shop\",outcome=\"stale\"} 1\n"), "{text}");
         assert!(text.contains("hooklatch_delivery_duration_seconds_count{source=\"shop\"} 1\n"), "{text}");
     }
@@ -338,8 +349,14 @@ mod tests {
         metrics.signature_matched("shop", 7);
         metrics.signature_matched("shop", 4_000_000_000);
         let text = metrics.encode();
-        assert!(text.contains("hooklatch_signature_matched_total{source=\"shop\",secret_index=\"0\"} 1\n"), "{text}");
-        assert!(text.contains("hooklatch_signature_matched_total{source=\"shop\",secret_index=\"7\"} 2\n"), "{text}");
+        assert!(
+            text.contains("hooklatch_signature_matched_total{source=\"shop\",secret_index=\"0\"} 1\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("hooklatch_signature_matched_total{source=\"shop\",secret_index=\"7\"} 2\n"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -357,6 +374,8 @@ mod tests {
         metrics.register_sources(["shop"]);
         metrics.delivery("shop", Outcome::Applied, Duration::ZERO);
         metrics.register_sources(["shop", "crm"]);
-        assert!(metrics.encode().contains("hooklatch_deliveries_total{source=\"shop\",outcome=\"applied\"} 1\n"));
+        assert!(
+            metrics.encode().contains("hooklatch_deliveries_total{source=\"shop\",outcome=\"applied\"} 1\n")
+        );
     }
 }

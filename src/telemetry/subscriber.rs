@@ -22,7 +22,9 @@ pub enum LogFormat {
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The filter cannot be read.
-    #[error("the log filter `{filter}` cannot be read; write a level (`info`) or levels by module (`info,sqlx=warn`)")]
+    #[error(
+        "the log filter `{filter}` cannot be read; write a level (`info`) or levels by module (`info,sqlx=warn`)"
+    )]
     Filter {
         filter: String,
         #[source]

@@ -12,7 +12,7 @@ use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use actix_web::middleware::Next;
-use actix_web::web::Data;
+use actix_web::web::{Data, Payload};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt;
@@ -49,7 +49,10 @@ impl AdminToken {
         }
         if scheme.eq_ignore_ascii_case(b"basic") && reads_only {
             let decoded = STANDARD.decode(credentials).unwrap_or_default();
-            return decoded.iter().position(|byte| *byte == b':').is_some_and(|colon| self.is(&decoded[colon + 1..]));
+            return decoded
+                .iter()
+                .position(|byte| *byte == b':')
+                .is_some_and(|colon| self.is(&decoded[colon + 1..]));
         }
         false
     }
@@ -67,14 +70,14 @@ fn digest(bytes: &[u8]) -> [u8; 32] {
 
 /// Lets a request through when no token is set, or when it carries the token.
 pub(in crate::http) async fn require_token(
-    mut request: ServiceRequest,
     state: Data<ServerState>,
+    mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     if is_admitted(&request, &state) {
         return Ok(next.call(request).await?.map_into_boxed_body());
     }
-    let payload = actix_web::web::Payload::from(request.take_payload());
+    let payload = request.extract::<Payload>().await?;
     let mut response = answer::problem(Problem::Unauthorized);
     for challenge in CHALLENGES {
         response.headers_mut().append(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
@@ -119,7 +122,16 @@ mod tests {
         for admitted in ["Bearer s3cret", "bearer s3cret", "BEARER  s3cret", "bearer s3cret "] {
             assert!(token().admits(admitted.as_bytes(), false), "{admitted:?}");
         }
-        for refused in ["Bearer S3CRET", "Bearer s3cre", "Bearer s3crets", "Bearer", "Bearer ", "s3cret", "", "Token s3cret"] {
+        for refused in [
+            "Bearer S3CRET",
+            "Bearer s3cre",
+            "Bearer s3crets",
+            "Bearer",
+            "Bearer ",
+            "s3cret",
+            "",
+            "Token s3cret",
+        ] {
             assert!(!token().admits(refused.as_bytes(), true), "{refused:?}");
         }
     }

@@ -22,7 +22,10 @@ use crate::problem::Problem;
             content_type = "application/problem+json"),
     )
 )]
-pub(in crate::http) async fn discard(state: Data<ServerState>, id: Path<Uuid>) -> Result<HttpResponse, Failure> {
+pub(in crate::http) async fn discard(
+    state: Data<ServerState>,
+    id: Path<Uuid>,
+) -> Result<HttpResponse, Failure> {
     if state.services.store.discard_dead_letters(&[*id]).await? == 0 {
         return Err(Problem::NotFound.into());
     }

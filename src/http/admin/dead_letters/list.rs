@@ -45,7 +45,6 @@ pub(in crate::http) struct DeadLetterList {
     path = "/api/v1/dead-letters",
     tag = "dead letters",
     security(("token" = [])),
-    params(DeadLettersQuery),
     responses(
         (status = 200, description = "Dead letters, without their bodies.", body = DeadLetterList),
         (status = 400, description = "The query cannot be read.", body = ProblemDocument,
@@ -58,8 +57,13 @@ pub(in crate::http) async fn list(
 ) -> Result<Json<DeadLetterList>, Failure> {
     let query = query.into_inner();
     let limit = query.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
-    let filter =
-        DeadLetterFilter { source: query.source, event_id: query.event_id, id: None, after: query.after, limit };
+    let filter = DeadLetterFilter {
+        source: query.source,
+        event_id: query.event_id,
+        id: None,
+        after: query.after,
+        limit,
+    };
     let letters = state.services.store.dead_letters(&filter).await?;
     let is_full = letters.len() >= limit as usize;
     Ok(Json(DeadLetterList {

@@ -64,5 +64,9 @@ pub(in crate::http) async fn retry(
         let reason = answer.reason.unwrap_or_else(|| Problem::Unavailable.title().into());
         return Err(Failure::with_detail(Problem::DatabaseUnavailable, reason));
     }
-    Ok(Json(RetryResult { outcome: answer.outcome.as_str(), status: answer.reply.status, reason: answer.reason }))
+    Ok(Json(RetryResult {
+        outcome: answer.outcome.as_str(),
+        status: answer.reply.status,
+        reason: answer.reason,
+    }))
 }

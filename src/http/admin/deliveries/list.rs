@@ -51,7 +51,6 @@ pub(in crate::http) struct DeliveryList {
     path = "/api/v1/deliveries",
     tag = "deliveries",
     security(("token" = [])),
-    params(DeliveriesQuery),
     responses(
         (status = 200, description = "One entry for each event of a delivery.", body = DeliveryList),
         (status = 400, description = "The query cannot be read.", body = ProblemDocument,

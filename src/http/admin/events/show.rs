@@ -62,7 +62,7 @@ struct EventView {
     path = "/api/v1/events/{event_id}",
     tag = "events",
     security(("token" = [])),
-    params(("event_id" = String, Path, description = "The event id as the sender wrote it, percent-encoded."), EventQuery),
+    params(("event_id" = String, Path, description = "The event id as the sender wrote it, percent-encoded.")),
     responses(
         (status = 200, description = "Everything that is known of the event.", body = EventHistory),
         (status = 404, description = "Nothing is known of the event.", body = ProblemDocument,
@@ -79,13 +79,15 @@ pub(in crate::http) async fn show(
     let consumers = wanted.clone().map_or_else(|| state.sources.consumers(), |consumer| vec![consumer]);
     let store = &*state.services.store;
     let events = store.events(&consumers, &event_id).await?;
-    let ledger = LedgerFilter { event_id: Some(event_id.clone()), limit: MAX_DELIVERIES, ..LedgerFilter::default() };
+    let ledger =
+        LedgerFilter { event_id: Some(event_id.clone()), limit: MAX_DELIVERIES, ..LedgerFilter::default() };
     let mut deliveries = store.deliveries(&ledger).await?;
     let buried =
         DeadLetterFilter { event_id: Some(event_id), limit: MAX_DEAD_LETTERS, ..DeadLetterFilter::default() };
     let mut dead_letters = store.dead_letters(&buried).await?;
     if let Some(consumer) = wanted {
-        deliveries.retain(|entry| state.sources.find(&entry.source).is_some_and(|s| *s.consumer == *consumer));
+        deliveries
+            .retain(|entry| state.sources.find(&entry.source).is_some_and(|s| *s.consumer == *consumer));
         dead_letters.retain(|letter| *letter.key.consumer == *consumer);
     }
     if events.is_empty() && deliveries.is_empty() && dead_letters.is_empty() {
