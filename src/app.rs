@@ -126,7 +126,12 @@ pub async fn open_store(database: &Database, clock: Clock) -> Result<Arc<dyn Sto
 
 /// Starts the inbox over an open store, as `serve` does; for `events retry` too.
 pub fn start_inbox(store: &Arc<dyn Store>, config: &Config, clock: &Clock, metrics: &Arc<Metrics>) -> Inbox {
-    Inbox::start(store.clone(), inbox_options(&config.inbox, &config.retention), clock.clone(), metrics.clone())
+    Inbox::start(
+        store.clone(),
+        inbox_options(&config.inbox, &config.retention),
+        clock.clone(),
+        metrics.clone(),
+    )
 }
 
 fn inbox_options(inbox: &InboxSection, retention: &Retention) -> InboxOptions {

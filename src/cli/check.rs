@@ -9,7 +9,6 @@ use clap::Args;
 use crate::config::Config;
 use crate::handler::Step;
 use crate::lifecycle::{SchemaError, prepare_schema};
-use crate::store::Store;
 
 use super::config_file::{ConfigFile, Workplace};
 use super::failure::{Failure, causes};
@@ -68,7 +67,11 @@ impl Check {
         findings.say(Verdict::Good, "retention", "no window contradicts another");
         about_sources(&config, &mut findings);
         for warning in &config.warnings {
-            findings.say(Verdict::Look, &warning.place.to_string(), &format!("{}: {}", warning.key, warning.message));
+            findings.say(
+                Verdict::Look,
+                &warning.place.to_string(),
+                &format!("{}: {}", warning.key, warning.message),
+            );
         }
         match tokio::time::timeout(PATIENCE, Workplace::open(&self.file)).await {
             Ok(Ok(place)) => {
@@ -84,19 +87,31 @@ impl Check {
 
 fn about_sources(config: &Config, findings: &mut Findings) {
     if config.sources.is_empty() {
-        findings.say(Verdict::Look, "sources", "there is none; every delivery would be answered 404. Add a [[source]]");
+        findings.say(
+            Verdict::Look,
+            "sources",
+            "there is none; every delivery would be answered 404. Add a [[source]]",
+        );
     }
     for source in &config.sources {
         let section = &source.section;
         let about = format!("source {}", section.name);
-        if source.verifier.scheme() == "none" {
-            findings.say(Verdict::Look, &about, "deliveries are not verified: whoever reaches the port can send events");
+        if source.source.verifier.scheme() == "none" {
+            findings.say(
+                Verdict::Look,
+                &about,
+                "deliveries are not verified: whoever reaches the port can send events",
+            );
         }
         if section.handler.is_empty() {
-            findings.say(Verdict::Look, &about, "it has no [[source.handler]]: every event is recorded and ignored");
+            findings.say(
+                Verdict::Look,
+                &about,
+                "it has no [[source.handler]]: every event is recorded and ignored",
+            );
         }
         let remembered = config.retention.processed_events;
-        match source.verifier.replay_window() {
+        match source.source.verifier.replay_window() {
             Some(window) if remembered < window => findings.say(Verdict::Look, &about, &format!(
                 "a captured delivery verifies for {}, longer than event keys are remembered; lengthen retention.processed_events",
                 crate::config::duration::show(window),
@@ -115,22 +130,31 @@ async fn about_database(place: &Workplace, findings: &mut Findings) {
             findings.say(Verdict::Good, "database", &format!("{url} answers"));
             about_clocks(asked, theirs, place.clock.now(), findings);
         }
-        Ok(Err(error)) => return findings.say(Verdict::Bad, "database", &format!("{url}: {}", causes(&error))),
+        Ok(Err(error)) => {
+            return findings.say(Verdict::Bad, "database", &format!("{url}: {}", causes(&error)));
+        }
         Err(_) => return findings.say(Verdict::Bad, "database", &no_answer(&place.config)),
     }
     match prepare_schema(store, false).await {
         Ok(()) => findings.say(Verdict::Good, "migrations", "all are applied"),
         Err(SchemaError::Pending(names)) if place.config.database.auto_migrate => {
-            return findings.say(Verdict::Look, "migrations", &format!(
-                "{} are missing; `serve` will apply them. Handlers were not checked", names.len()
-            ));
+            return findings.say(
+                Verdict::Look,
+                "migrations",
+                &format!("{} are missing; `serve` will apply them. Handlers were not checked", names.len()),
+            );
         }
         Err(error) => return findings.say(Verdict::Bad, "migrations", &causes(&error)),
     }
     about_handlers(place, findings).await;
 }
 
-fn about_clocks(asked: DateTime<Utc>, theirs: DateTime<Utc>, answered: DateTime<Utc>, findings: &mut Findings) {
+fn about_clocks(
+    asked: DateTime<Utc>,
+    theirs: DateTime<Utc>,
+    answered: DateTime<Utc>,
+    findings: &mut Findings,
+) {
     // Their reading was taken somewhere between our two.
     let difference = if theirs < asked {
         asked - theirs
@@ -141,7 +165,11 @@ fn about_clocks(asked: DateTime<Utc>, theirs: DateTime<Utc>, answered: DateTime<
     };
     let milliseconds = difference.num_milliseconds();
     if difference.to_std().is_ok_and(|difference| difference <= CLOCKS_MAY_DIFFER) {
-        findings.say(Verdict::Good, "clocks", &format!("this machine and the database differ by {milliseconds} ms"));
+        findings.say(
+            Verdict::Good,
+            "clocks",
+            &format!("this machine and the database differ by {milliseconds} ms"),
+        );
     } else {
         findings.say(Verdict::Look, "clocks", &format!(
             "this machine and the database differ by {milliseconds} ms; synchronise them, signatures are judged by this clock"
@@ -150,11 +178,7 @@ fn about_clocks(asked: DateTime<Utc>, theirs: DateTime<Utc>, answered: DateTime<
 }
 
 async fn about_handlers(place: &Workplace, findings: &mut Findings) {
-    let sources = match place.sources() {
-        Ok(sources) => sources,
-        Err(failure) => return findings.say(Verdict::Bad, "handlers", &failure.to_string()),
-    };
-    for source in sources {
+    for source in place.config.run_time_sources() {
         for (number, binding) in source.handlers.iter().enumerate() {
             let Step::Sql(handler) = &binding.step else { continue };
             let about = format!("source {} handler {}", source.name, number + 1);

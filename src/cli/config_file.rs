@@ -8,7 +8,6 @@ use clap::Args;
 use crate::app;
 use crate::clock::Clock;
 use crate::config::{Config, Environment};
-use crate::source::Source;
 use crate::store::Store;
 
 use super::Failure;
@@ -59,10 +58,6 @@ impl Workplace {
         Ok(Self { config, store, clock })
     }
 
-    pub(super) fn sources(&self) -> Result<Vec<Arc<Source>>, Failure> {
-        Ok(self.config.run_time_sources()?)
-    }
-
     /// Every dedup scope, once.
     pub(super) fn consumers(&self) -> Vec<String> {
         let mut consumers: Vec<_> =
@@ -70,5 +65,14 @@ impl Workplace {
         consumers.sort();
         consumers.dedup();
         consumers
+    }
+
+    /// The dedup scope of a source.
+    pub(super) fn consumer_of(&self, source: &str) -> Result<String, Failure> {
+        let found = self.config.sources.iter().find(|known| known.section.name == source);
+        found.map(|source| source.section.consumer().to_owned()).ok_or_else(|| {
+            let names: Vec<_> = self.config.sources.iter().map(|source| &*source.section.name).collect();
+            Failure::usage(format!("there is no source {source:?}; there are {}", names.join(", ")))
+        })
     }
 }

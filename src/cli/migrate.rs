@@ -35,7 +35,11 @@ async fn apply(place: &Workplace) -> Result<(), Failure> {
     println!(
         "{} is up to date ({})",
         place.config.database.url,
-        if applied.is_empty() { "nothing was missing".to_owned() } else { format!("{} applied", applied.len()) }
+        if applied.is_empty() {
+            "nothing was missing".to_owned()
+        } else {
+            format!("{} applied", applied.len())
+        }
     );
     Ok(())
 }

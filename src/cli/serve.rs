@@ -26,7 +26,7 @@ pub(super) struct Serve {
 impl Serve {
     pub(super) async fn run(self) -> Result<(), Failure> {
         let config = self.file.load()?;
-        let sources = config.run_time_sources()?;
+        let sources = config.run_time_sources();
         let format = match config.log.format {
             LogFormat::Pretty => subscriber::LogFormat::Pretty,
             LogFormat::Json => subscriber::LogFormat::Json,
