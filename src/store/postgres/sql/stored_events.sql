@@ -1,6 +1,6 @@
 -- stored_events
 -- LATERAL with LIMIT: one index lookup a key, whatever size the planner takes the table for.
-SELECT wanted.ordinal, stored.*
+SELECT wanted.ordinal - 1 AS ordinal, stored.*
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS wanted (consumer, event_id, ordinal)
 CROSS JOIN LATERAL (
     SELECT source, state, status, fingerprint, reply_headers, reply_body,

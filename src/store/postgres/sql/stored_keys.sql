@@ -1,6 +1,6 @@
 -- stored_keys
 -- LATERAL with LIMIT: one index lookup a key, whatever size the planner takes the table for.
-SELECT wanted.ordinal, stored.*
+SELECT wanted.ordinal - 1 AS ordinal, stored.*
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS wanted (source, key, ordinal)
 CROSS JOIN LATERAL (
     SELECT fingerprint, status, reply_headers, reply_body,
