@@ -184,6 +184,7 @@ mod tests {
         let source = Arc::new(Source {
             name: "shop".into(),
             consumer: "shop".into(),
+            envelope: Default::default(),
             replay_errors: Default::default(),
             success_status: 200,
             handlers: Vec::new(),
