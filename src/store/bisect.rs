@@ -134,6 +134,7 @@ mod tests {
 
     use super::*;
     use crate::event::{Delivery, Event, JsonText, RawRequest};
+    use crate::signature::{Verifier, VerifyConfig};
     use crate::source::Source;
 
     /// A transaction over a list of event ids, with the ids that fail.
@@ -181,10 +182,13 @@ mod tests {
     }
 
     fn delivery(ids: &[&str]) -> Delivery {
+        let none = VerifyConfig { scheme: "none".into(), ..VerifyConfig::default() };
         let source = Arc::new(Source {
             name: "shop".into(),
             consumer: "shop".into(),
+            verifier: Verifier::new(&none, Vec::new()).expect("a scheme"),
             envelope: Default::default(),
+            key_policy: Default::default(),
             replay_errors: Default::default(),
             success_status: 200,
             handlers: Vec::new(),

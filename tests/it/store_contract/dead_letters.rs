@@ -70,10 +70,13 @@ pub(super) async fn a_second_failure_replaces_the_first_and_counts(dialect: Dial
     let letters = read(&db, all()).await;
     let told: Vec<_> =
         letters.iter().map(|l| (l.id, l.cause, l.reason.as_str(), l.attempts, &l.body[..])).collect();
-    assert_eq!(told, [
-        (first[0], DeathCause::TooOld, "third", 3, &b"second body"[..]),
-        (first[1], DeathCause::Failed, "second", 2, &b"second body"[..]),
-    ]);
+    assert_eq!(
+        told,
+        [
+            (first[0], DeathCause::TooOld, "third", 3, &b"second body"[..]),
+            (first[1], DeathCause::Failed, "second", 2, &b"second body"[..]),
+        ]
+    );
 }
 
 pub(super) async fn dead_letters_are_found_and_paged(dialect: Dialect) {

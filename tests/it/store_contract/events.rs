@@ -105,10 +105,8 @@ pub(super) async fn only_rows_that_do_not_count_are_removed(dialect: Dialect) {
     let rejected = event("rejected", "{}");
     let mut batch = db.begin().await;
     let young = event("young", "{}");
-    let new = [
-        NewEvent { state: EventState::Rejected, status: 422, ..new_event(&rejected) },
-        new_event(&young),
-    ];
+    let new =
+        [NewEvent { state: EventState::Rejected, status: 422, ..new_event(&rejected) }, new_event(&young)];
     batch.insert_events(&new).await.expect("inserts");
     batch.commit().await.expect("commits");
 
@@ -172,12 +170,15 @@ pub(super) async fn a_revised_row_says_so(dialect: Dialect) {
         .map(|stored| stored.expect("there"))
         .map(|stored| (stored.state, stored.status, stored.reply))
         .collect();
-    assert_eq!(stored, [
-        (EventState::Applied, 201, Some(reply)),
-        (EventState::Rejected, 422, None),
-        (EventState::Applied, 204, Some(empty)),
-        (EventState::Applied, 200, None),
-    ]);
+    assert_eq!(
+        stored,
+        [
+            (EventState::Applied, 201, Some(reply)),
+            (EventState::Rejected, 422, None),
+            (EventState::Applied, 204, Some(empty)),
+            (EventState::Applied, 200, None),
+        ]
+    );
 }
 
 pub(super) async fn a_dropped_batch_leaves_nothing(dialect: Dialect) {

@@ -9,14 +9,16 @@ use hooklatch::clock::{self, Clock};
 use hooklatch::event::{Delivery, Event, EventKey, Fingerprint, JsonText, RawRequest};
 use hooklatch::handler::{HandlerBinding, SqlHandler, Step, TypeFilter};
 use hooklatch::inbox::outcome::EventState;
-use hooklatch::source::{HandlerMask, ReplayErrors, Source};
+use hooklatch::signature::{Verifier, VerifyConfig};
+use hooklatch::source::{HandlerMask, KeyPolicy, ReplayErrors, Source};
 use hooklatch::store::postgres::{PostgresOptions, PostgresStore, StatementCache};
 use hooklatch::store::sqlite::SqliteStore;
 use hooklatch::store::{Batch, BatchLimits, Dialect, FreshEvent, HandlerResult, NewEvent, Store, Windows};
-use sqlx::{AssertSqlSafe, Connection, Executor};
 
-/// A superuser's URL of a PostgreSQL that nobody needs.
-const POSTGRES_URL: &str = "HOOKLATCH_TEST_POSTGRES_URL";
+use crate::support::database::{Backend, TestDatabase};
+
+/// More than the transactions that any claim has open at once.
+const CONNECTIONS: u32 = 12;
 
 pub(super) const LIMITS: BatchLimits =
     BatchLimits { lock_wait: Duration::from_secs(10), statement: Duration::from_secs(10) };
@@ -32,9 +34,7 @@ pub(super) const CHUNK: usize = 16;
 /// A migrated database that only one claim uses.
 pub(super) struct Database {
     store: Arc<dyn Store>,
-    url: String,
-    /// Holds the SQLite file.
-    _directory: Option<tempfile::TempDir>,
+    database: TestDatabase,
 }
 
 impl Database {
@@ -45,17 +45,12 @@ impl Database {
     }
 
     pub(super) async fn unmigrated(dialect: Dialect) -> Self {
-        match dialect {
-            Dialect::Sqlite => {
-                let directory = tempfile::tempdir().expect("a directory");
-                let url = format!("sqlite://{}/inbox.db", directory.path().display());
-                Self { store: open(dialect, &url).await, url, _directory: Some(directory) }
-            }
-            Dialect::Postgres => {
-                let url = create_postgres().await;
-                Self { store: open(dialect, &url).await, url, _directory: None }
-            }
-        }
+        let database = TestDatabase::new(match dialect {
+            Dialect::Sqlite => Backend::Sqlite,
+            Dialect::Postgres => Backend::Postgres,
+        })
+        .await;
+        Self { store: open(&database).await, database }
     }
 
     pub(super) fn store(&self) -> &dyn Store {
@@ -68,7 +63,7 @@ impl Database {
 
     /// Another process's store on the same database.
     pub(super) async fn another(&self) -> Arc<dyn Store> {
-        open(self.store.dialect(), &self.url).await
+        open(&self.database).await
     }
 
     pub(super) fn is_postgres(&self) -> bool {
@@ -84,30 +79,14 @@ impl Database {
         self.store.begin(LIMITS).await.expect("begins")
     }
 
-    /// Runs SQL as somebody else would.
+    /// Runs a statement as somebody else would.
     pub(super) async fn execute(&self, sql: &str) {
-        let sql = AssertSqlSafe(sql.to_owned());
-        if self.is_postgres() {
-            let mut connection = sqlx::PgConnection::connect(&self.url).await.expect("connects");
-            connection.execute(sqlx::raw_sql(sql)).await.expect("valid SQL");
-            connection.close().await.expect("closes");
-        } else {
-            let mut connection = sqlx::SqliteConnection::connect(&self.url).await.expect("connects");
-            connection.execute(sqlx::raw_sql(sql)).await.expect("valid SQL");
-            connection.close().await.expect("closes");
-        }
+        self.database.execute(sql).await;
     }
 
     /// The texts of a query's only column.
     pub(super) async fn texts(&self, sql: &str) -> Vec<String> {
-        let sql = AssertSqlSafe(sql.to_owned());
-        if self.is_postgres() {
-            let mut connection = sqlx::PgConnection::connect(&self.url).await.expect("connects");
-            sqlx::query_scalar(sql).fetch_all(&mut connection).await.expect("valid SQL")
-        } else {
-            let mut connection = sqlx::SqliteConnection::connect(&self.url).await.expect("connects");
-            sqlx::query_scalar(sql).fetch_all(&mut connection).await.expect("valid SQL")
-        }
+        self.database.column(sql).await
     }
 
     /// Inserts events in a transaction of their own; true for each that was new.
@@ -129,33 +108,21 @@ impl Database {
 }
 
 /// Opens a store as the program does.
-async fn open(dialect: Dialect, url: &str) -> Arc<dyn Store> {
-    match dialect {
-        Dialect::Sqlite => Arc::new(SqliteStore::connect(url, Clock::system()).await.expect("opens")),
-        Dialect::Postgres => {
+async fn open(database: &TestDatabase) -> Arc<dyn Store> {
+    match database.backend {
+        Backend::Sqlite => {
+            Arc::new(SqliteStore::connect(&database.url, Clock::system()).await.expect("opens"))
+        }
+        Backend::Postgres => {
             let options = PostgresOptions {
-                url: url.to_owned(),
-                max_connections: 12,
+                url: database.url.clone(),
+                max_connections: CONNECTIONS,
                 acquire_timeout: Duration::from_secs(10),
                 statement_cache: StatementCache::On,
             };
             Arc::new(PostgresStore::connect(options).await.expect("opens"))
         }
     }
-}
-
-/// A new database on the throwaway server.
-async fn create_postgres() -> String {
-    let Ok(server) = std::env::var(POSTGRES_URL) else {
-        panic!("{POSTGRES_URL} is not set: run scripts/test, which starts a throwaway PostgreSQL and sets it");
-    };
-    let name = format!("contract_{}", clock::new_id().simple());
-    let mut connection = sqlx::PgConnection::connect(&server).await.expect("the server answers");
-    let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
-    connection.execute(sqlx::raw_sql(create)).await.expect("a superuser's URL");
-    let (base, query) = server.split_once('?').map_or((server.as_str(), None), |(b, q)| (b, Some(q)));
-    let (base, _) = base.rsplit_once('/').expect("a URL that names a database");
-    query.map_or_else(|| format!("{base}/{name}"), |query| format!("{base}/{name}?{query}"))
 }
 
 pub(super) fn key(event_id: &str) -> EventKey {
@@ -179,13 +146,16 @@ pub(super) fn source(steps: Vec<Step>) -> Source {
     Source {
         name: "shop".into(),
         consumer: "shop".into(),
+        verifier: Verifier::new(
+            &VerifyConfig { scheme: "none".into(), ..VerifyConfig::default() },
+            Vec::new(),
+        )
+        .expect("a scheme"),
         envelope: Default::default(),
+        key_policy: KeyPolicy::Optional,
         replay_errors: ReplayErrors::Permanent,
         success_status: 200,
-        handlers: steps
-            .into_iter()
-            .map(|step| HandlerBinding { on: TypeFilter::default(), step })
-            .collect(),
+        handlers: steps.into_iter().map(|step| HandlerBinding { on: TypeFilter::default(), step }).collect(),
     }
 }
 

@@ -49,7 +49,13 @@ pub(super) async fn a_line_comes_back_as_it_was_written(dialect: Dialect) {
         duration: Duration::from_secs(86_400),
         ..entry("1")
     };
-    let bare = LedgerEntry { event_id: None, event_type: None, outcome: Outcome::Malformed, status: 400, ..entry("") };
+    let bare = LedgerEntry {
+        event_id: None,
+        event_type: None,
+        outcome: Outcome::Malformed,
+        status: 400,
+        ..entry("")
+    };
     db.store().record_deliveries(&[full.clone(), bare.clone()]).await.expect("records");
     let lines = read(&db, &all()).await;
     assert_eq!(lines.len(), 2);

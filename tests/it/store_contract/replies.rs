@@ -66,7 +66,8 @@ pub(super) async fn rows_without_an_event_id_answer_nothing(dialect: Dialect) {
     ] {
         assert_eq!(answers(&db, &[statement]).await, [None, None, None], "{statement}");
     }
-    let nulls = "SELECT id AS event_id, CAST(NULL AS integer) AS status, CAST(NULL AS text) AS body FROM event";
+    let nulls =
+        "SELECT id AS event_id, CAST(NULL AS integer) AS status, CAST(NULL AS text) AS body FROM event";
     assert_eq!(answers(&db, &[nulls]).await, vec![Some(HandlerReply::default()); 3]);
 }
 
@@ -86,8 +87,11 @@ pub(super) async fn an_answer_http_does_not_allow_fails_for_now(dialect: Dialect
         // Only one event's answer is wrong: only it fails.
         let statement = format!("SELECT {id}{columns} FROM event WHERE id = 'b'");
         let results = db.handle(&delivery(vec![sql(&statement)], events()), CHUNK).await;
-        let [HandlerResult::Applied(None), HandlerResult::Failed { permanent: false, reason }, HandlerResult::Applied(None)] =
-            &results[..]
+        let [
+            HandlerResult::Applied(None),
+            HandlerResult::Failed { permanent: false, reason },
+            HandlerResult::Applied(None),
+        ] = &results[..]
         else {
             panic!("{columns}: {results:?}")
         };
