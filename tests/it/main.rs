@@ -5,3 +5,5 @@ mod support;
 
 mod black_box;
 mod dependencies_record;
+mod http;
+mod openapi;
