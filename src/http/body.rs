@@ -19,6 +19,12 @@ use crate::problem::Problem;
 /// Largest buffer that is set aside on the word of a `Content-Length` alone.
 const MAX_TRUSTED_CAPACITY: usize = 64 * 1024;
 
+/// Longest body that is read although nobody wants it, so that its connection can go on.
+const MAX_DISCARDED: usize = 64 * 1024;
+
+/// How long such a body may take.
+const DISCARD_WITHIN: Duration = Duration::from_millis(100);
+
 /// A whole body. The memory it stands for is given back when this is dropped.
 #[derive(Debug)]
 pub(super) struct BufferedBody {
@@ -92,6 +98,25 @@ pub(super) async fn read(
     tokio::time::timeout(limits.body_timeout, read_all(payload, expected, limits.max_body_bytes, budget))
         .await
         .unwrap_or(Err(BodyError::TooSlow { within: limits.body_timeout }))
+}
+
+/// Reads what is left of a body that nobody wants, if it is short and at hand. What is left after
+/// that costs the sender its connection.
+pub(super) async fn discard_rest(payload: &mut Payload, headers: &HeaderMap) {
+    if declared_length(headers).is_some_and(|length| length > MAX_DISCARDED) {
+        return;
+    }
+    let rest = async {
+        let mut discarded = 0;
+        while let Some(Ok(chunk)) = payload.next().await {
+            discarded += chunk.len();
+            if discarded > MAX_DISCARDED {
+                break;
+            }
+        }
+    };
+    // Whether it ended in time shows when the response is sent.
+    let _in_time = tokio::time::timeout(DISCARD_WITHIN, rest).await.is_ok();
 }
 
 async fn read_all(
@@ -187,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    fn headers(name: actix_web::http::header::HeaderName, values: &[&'static str]) -> HeaderMap {
+    fn headers(name: &actix_web::http::header::HeaderName, values: &[&'static str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(name.clone(), HeaderValue::from_static(value));
@@ -228,11 +253,11 @@ mod tests {
     #[test]
     fn only_the_identity_encoding_is_taken() {
         for accepted in [&[][..], &[""], &["identity"], &["Identity , identity"]] {
-            assert_eq!(check_encoding(&headers(CONTENT_ENCODING, accepted)), Ok(()), "{accepted:?}");
+            assert_eq!(check_encoding(&headers(&CONTENT_ENCODING, accepted)), Ok(()), "{accepted:?}");
         }
         for refused in [&["gzip"][..], &["identity, br"], &["identity", "gzip"], &["x"]] {
             assert_eq!(
-                check_encoding(&headers(CONTENT_ENCODING, refused)),
+                check_encoding(&headers(&CONTENT_ENCODING, refused)),
                 Err(BodyError::Encoded),
                 "{refused:?}"
             );

@@ -6,3 +6,5 @@ mod support;
 mod black_box;
 mod dependencies_record;
 mod store_contract;
+mod http;
+mod openapi;
