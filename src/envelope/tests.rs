@@ -313,7 +313,9 @@ proptest! {
             request = with_header(request, "content-type", b"application/x-www-form-urlencoded");
         }
         for rules in [EnvelopeRules::default(), items_rules(""), items_rules("/a")] {
-            let _ = rules.read(&request);
+            if let Ok(parsed) = rules.read(&request) {
+                prop_assert!(parsed.is_batch || parsed.events.len() == 1);
+            }
         }
     }
 
