@@ -128,6 +128,8 @@ DECLARE
     -- Where the ranges still to run end; the next one last.
     v_ends        integer[] := '{}';
     v_failed      boolean;
+    v_code        text;
+    v_message     text;
     v_ids         text[];
     v_types       text[];
     v_occurred_at timestamptz[];
@@ -186,8 +188,8 @@ BEGIN
                 RAISE;
             END IF;
             v_failed := true;
-            code := SQLSTATE;
-            message := left(SQLERRM, c_message_length);
+            v_code := SQLSTATE;
+            v_message := left(SQLERRM, c_message_length);
         END;
         IF v_failed AND v_low < v_high THEN
             v_ends := array_append(v_ends, (v_low + v_high) / 2);
@@ -195,6 +197,8 @@ BEGIN
         END IF;
         IF v_failed THEN
             ordinal := v_low;
+            code := v_code;
+            message := v_message;
             RETURN NEXT;
             ordinal := NULL;
             code := NULL;
