@@ -3,5 +3,6 @@
 mod black_box;
 mod dependencies_record;
 mod signature;
+mod store_contract;
 mod support;
 mod vectors;
