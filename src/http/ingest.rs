@@ -51,7 +51,7 @@ pub(super) async fn wrong_method(
     state: Data<ServerState>,
 ) -> HttpResponse {
     let response = refuse_path(&request, &state, Problem::MethodNotAllowed);
-    answer::keeping(answer::allowing(response, METHOD), payload)
+    answer::unread(answer::allowing(response, METHOD), &request, payload).await
 }
 
 /// Whatever no route leads to; below `/hooks` it is answered as a delivery is.
@@ -66,7 +66,7 @@ pub(super) async fn nothing_here(
     } else {
         answer::problem(Problem::NotFound)
     };
-    answer::keeping(response, payload)
+    answer::unread(response, &request, payload).await
 }
 
 async fn ingest(
@@ -81,6 +81,7 @@ async fn ingest(
         let refused = size.map_or_else(Refused::from, |()| Refused::malformed(Problem::UnknownSource));
         let answer = Answer::from(refused);
         record::unknown_source(&state.services.metrics, &arrival, answer.outcome);
+        body::discard_rest(payload, request.headers()).await;
         return answer;
     };
     let mut record = Record::open(arrival, Arc::clone(&source));
@@ -89,6 +90,7 @@ async fn ingest(
         Err(refused) => {
             let answer = Answer::from(refused);
             record.close(&answer, &state.services);
+            body::discard_rest(payload, request.headers()).await;
             answer
         }
     }

@@ -2,6 +2,8 @@
 
 mod black_box;
 mod dependencies_record;
+mod http;
+mod openapi;
 mod signature;
 mod store_contract;
 mod support;
