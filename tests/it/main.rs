@@ -5,3 +5,4 @@ mod support;
 
 mod black_box;
 mod dependencies_record;
+mod deployment;
