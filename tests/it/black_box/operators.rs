@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::GITHUB;
 use crate::support::app::{TestApp, order, said};
 use crate::support::{Answer, Backend, Request, Setup, http};
 
@@ -81,7 +82,7 @@ on_both_stores! {
     }
 
     async fn the_reason_of_a_bad_signature_is_in_the_ledger_only(backend: Backend) {
-        let app = Setup::new(backend).sources(super::GITHUB).start().await;
+        let app = Setup::new(backend).sources(GITHUB).start().await;
         let refused = app.deliver("github", order("x")).await;
         refused.expect(401, "unverified");
         let deadline = Instant::now() + LEDGER_WITHIN;
