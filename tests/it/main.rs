@@ -2,6 +2,7 @@
 
 mod black_box;
 mod dependencies_record;
+mod deployment;
 mod http;
 mod openapi;
 mod signature;
