@@ -15,3 +15,18 @@ impl EnvelopeRules {
         Err(EnvelopeError)
     }
 }
+
+impl EnvelopeError {
+    pub fn problem(&self) -> crate::problem::Problem {
+        crate::problem::Problem::MalformedBody
+    }
+}
+pub fn idempotency_key(
+    _p: crate::source::KeyPolicy,
+    _r: &RawRequest,
+) -> Result<Option<IdempotencyKey>, EnvelopeError> {
+    Ok(None)
+}
+pub fn fingerprint(_m: &str, _t: &str, _b: &[u8]) -> Fingerprint {
+    Fingerprint([0; 32])
+}

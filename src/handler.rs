@@ -27,6 +27,12 @@ impl TypeFilter {
         Self { patterns: patterns.into_iter().map(Into::into).collect() }
     }
 
+    /// As configured; none means every type.
+    #[must_use]
+    pub fn patterns(&self) -> &[String] {
+        &self.patterns
+    }
+
     #[must_use]
     pub fn matches(&self, event_type: &str) -> bool {
         self.patterns.is_empty()

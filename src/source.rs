@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::handler::HandlerBinding;
+use crate::signature::Verifier;
 
 /// Most handlers one source may have: a plan of handlers is a 64-bit mask.
 pub const MAX_HANDLERS: usize = 64;
@@ -40,7 +41,9 @@ pub struct Source {
     pub name: Arc<str>,
     /// The dedup scope.
     pub consumer: Arc<str>,
+    pub verifier: Verifier,
     pub envelope: crate::envelope::EnvelopeRules,
+    pub key_policy: KeyPolicy,
     pub replay_errors: ReplayErrors,
     /// What a success is answered with: 200, 201, 202 or 204.
     pub success_status: u16,

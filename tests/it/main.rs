@@ -1,1 +1,7 @@
 //! The only integration test binary: one link, one process, every claim on both stores.
+
+#[macro_use]
+mod support;
+
+mod black_box;
+mod dependencies_record;
