@@ -16,13 +16,16 @@ mod table;
 use std::io::{self, IsTerminal as _, stdout};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitStatus;
 
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{self, Clock};
 use crate::signature::{SignError, VerifyConfigError};
+
+use super::Failure;
+use super::failure::causes;
 
 use books::Books;
 use progress::Progress;
@@ -34,23 +37,23 @@ use story::{STEPS, Story};
 const PUBLIC_PORT: u16 = 8080;
 const ADMIN_PORT: u16 = 8081;
 
-/// Plays the story of an order's webhook, then stays up for you to try.
+/// Play the story of a webhook on loopback, with no file and no server, then stay up to be tried
 #[derive(Debug, Args)]
-pub struct PlaygroundArgs {
-    /// Play the story and exit: 0 if every step came out as it must, else 1.
+pub(super) struct Playground {
+    /// Play the story and exit: 0 if every step came out as it must, else 1
     #[arg(long)]
     once: bool,
-    /// Where to listen, on loopback. Unset: 127.0.0.1:8080, or a free port when that is taken.
+    /// Where to listen, on loopback. Unset: 127.0.0.1:8080, or a free port when that is taken
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// Keep the database in this file. Unset: in a temporary directory that is removed at the end.
+    /// Keep the database in this file. Unset: in a temporary directory that is removed at the end
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
 }
 
 /// Why the playground could not go on.
 #[derive(Debug, thiserror::Error)]
-pub enum PlaygroundError {
+enum PlaygroundError {
     #[error("{0} can be reached from other machines, and the playground takes unsigned deliveries; use 127.0.0.1")]
     NotLoopback(SocketAddr),
     #[error("{address} cannot be listened on; name another with --listen")]
@@ -81,45 +84,28 @@ pub enum PlaygroundError {
     NeverHeld,
 }
 
-/// Runs the playground to its end.
-///
-/// # Errors
-/// When it could not start, or the story could not go on.
-pub async fn run(arguments: PlaygroundArgs, clock: Clock) -> Result<ExitCode, PlaygroundError> {
-    let public = choose_address(arguments.listen, PUBLIC_PORT)?;
-    let admin = choose_address(None, ADMIN_PORT)?;
-    let admin = if admin == public { choose_address(Some((public.ip(), 0).into()), 0)? } else { admin };
-    let stop = stop_signal().map_err(PlaygroundError::Process)?;
-    let site =
-        Site::create(clock::new_id(), arguments.database.as_deref()).map_err(PlaygroundError::Files)?;
-    let ended = open(&arguments, &site, Addresses { public, admin }, clock, &stop).await;
-    let keep = !matches!(ended, Ok(End::AsItMust | End::ToldToStop));
-    leave(&site, arguments.database.is_some(), keep);
-    match ended? {
-        End::AsItMust | End::ToldToStop => Ok(ExitCode::SUCCESS),
-        End::Otherwise => Ok(ExitCode::FAILURE),
+impl Playground {
+    pub(super) async fn run(self) -> Result<(), Failure> {
+        match self.play(Clock::system()).await {
+            Ok(End::AsItMust | End::ToldToStop) => Ok(()),
+            Ok(End::Otherwise) => Err(Failure::said()),
+            Err(error) => Err(Failure::new(causes(&error))),
+        }
     }
-}
 
-/// How a playground ended that did not fail.
-#[derive(Clone, Copy, Debug)]
-enum End {
-    AsItMust,
-    /// A step of the story came out otherwise.
-    Otherwise,
-    ToldToStop,
-}
-
-/// Where the receiver listens.
-#[derive(Clone, Copy, Debug)]
-struct Addresses {
-    public: SocketAddr,
-    admin: SocketAddr,
-}
+    async fn play(&self, clock: Clock) -> Result<End, PlaygroundError> {
+        let stop = stop_signal().map_err(PlaygroundError::Process)?;
+        let addresses = choose_addresses(self.listen)?;
+        let site = Site::create(clock::new_id(), self.database.as_deref()).map_err(PlaygroundError::Files)?;
+        let ended = self.open(&site, addresses, clock, &stop).await;
+        let keep = !matches!(ended, Ok(End::AsItMust | End::ToldToStop));
+        leave(&site, self.database.is_some(), keep);
+        ended
+    }
 
 /// Starts the receiver, plays, stays up unless told otherwise, and stops the receiver in order.
 async fn open(
-    arguments: &PlaygroundArgs,
+    &self,
     site: &Site,
     addresses: Addresses,
     clock: Clock,
@@ -147,7 +133,7 @@ async fn open(
         }
     };
     let ended = match ended {
-        Ok(End::AsItMust | End::Otherwise) if !arguments.once => {
+        Ok(End::AsItMust | End::Otherwise) if !self.once => {
             match guide::text(&program, site, addresses) {
                 Ok(guide) => println!("\n{guide}"),
                 Err(error) => return Err(PlaygroundError::Files(error)),
@@ -165,6 +151,23 @@ async fn open(
     receiver.stop().await?;
     ended
 }
+}
+
+/// How a playground ended that did not fail.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    AsItMust,
+    /// A step of the story came out otherwise.
+    Otherwise,
+    ToldToStop,
+}
+
+/// Where the receiver listens.
+#[derive(Clone, Copy, Debug)]
+struct Addresses {
+    public: SocketAddr,
+    admin: SocketAddr,
+}
 
 /// Plays the story and prints it.
 async fn tell(story: Story<'_>) -> Result<End, PlaygroundError> {
@@ -180,6 +183,16 @@ async fn tell(story: Story<'_>) -> Result<End, PlaygroundError> {
     }
     println!("{failed} of {STEPS} steps did not come out as they must.");
     Ok(End::Otherwise)
+}
+
+fn choose_addresses(listen: Option<SocketAddr>) -> Result<Addresses, PlaygroundError> {
+    let public = choose_address(listen, PUBLIC_PORT)?;
+    let admin = choose_address(None, ADMIN_PORT)?;
+    if admin != public {
+        return Ok(Addresses { public, admin });
+    }
+    let admin = choose_address(Some((public.ip(), 0).into()), ADMIN_PORT)?;
+    Ok(Addresses { public, admin })
 }
 
 /// Removes the files, or says where they are.
