@@ -13,12 +13,13 @@ mod site;
 mod story;
 mod table;
 
-use std::io::{self, IsTerminal as _, stdout};
+use std::io::{self, IsTerminal as _, Write as _, stdout};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{self, Clock};
@@ -54,7 +55,9 @@ pub(super) struct Playground {
 /// Why the playground could not go on.
 #[derive(Debug, thiserror::Error)]
 enum PlaygroundError {
-    #[error("{0} can be reached from other machines, and the playground takes unsigned deliveries; use 127.0.0.1")]
+    #[error(
+        "{0} can be reached from other machines, and the playground takes unsigned deliveries; use 127.0.0.1"
+    )]
     NotLoopback(SocketAddr),
     #[error("{address} cannot be listened on; name another with --listen")]
     AddressTaken {
@@ -87,8 +90,9 @@ enum PlaygroundError {
 impl Playground {
     pub(super) async fn run(self) -> Result<(), Failure> {
         match self.play(Clock::system()).await {
-            Ok(End::AsItMust | End::ToldToStop) => Ok(()),
+            Ok(End::AsItMust) => Ok(()),
             Ok(End::Otherwise) => Err(Failure::said()),
+            Ok(End::Interrupted) => Err(Failure::new("stopped before the story was told")),
             Err(error) => Err(Failure::new(causes(&error))),
         }
     }
@@ -97,29 +101,33 @@ impl Playground {
         let stop = stop_signal().map_err(PlaygroundError::Process)?;
         let addresses = choose_addresses(self.listen)?;
         let site = Site::create(clock::new_id(), self.database.as_deref()).map_err(PlaygroundError::Files)?;
-        let ended = self.open(&site, addresses, clock, &stop).await;
-        let keep = !matches!(ended, Ok(End::AsItMust | End::ToldToStop));
+        let ended = self.play_at(&site, addresses, clock, &stop).await;
+        let keep = matches!(ended, Ok(End::Otherwise) | Err(_));
         leave(&site, self.database.is_some(), keep);
         ended
     }
 
-/// Starts the receiver, plays, stays up unless told otherwise, and stops the receiver in order.
-async fn open(
-    &self,
-    site: &Site,
-    addresses: Addresses,
-    clock: Clock,
-    stop: &CancellationToken,
-) -> Result<End, PlaygroundError> {
-    site.write_config(addresses.public, addresses.admin).map_err(PlaygroundError::Files)?;
-    let books = Books::open(&site.database).await?;
-    let program = std::env::current_exe().map_err(PlaygroundError::Process)?;
-    let starting = Receiver::start(program.clone(), site.config(), site.log(), addresses.public);
-    let mut receiver = tokio::select! {
-        started = starting => started?,
-        () = stop.cancelled() => return Ok(End::ToldToStop),
-    };
-    let ended = {
+    /// Starts the receiver, tells the story, stays up unless told otherwise, and stops in order.
+    async fn play_at(
+        &self,
+        site: &Site,
+        addresses: Addresses,
+        clock: Clock,
+        stop: &CancellationToken,
+    ) -> Result<End, PlaygroundError> {
+        site.write_config(addresses.public, addresses.admin).map_err(PlaygroundError::Files)?;
+        let books = Books::open(&site.database).await?;
+        let program = std::env::current_exe().map_err(PlaygroundError::Process)?;
+        let starting = Receiver::start(&program, site.config(), site.log(), addresses.public);
+        let mut receiver = tokio::select! {
+            started = starting => started?,
+            () = stop.cancelled() => return Ok(End::Interrupted),
+        };
+        say(&format!(
+            "The orders example on http://{}, its database {}.\nWhat senders do to it, and what becomes of it:",
+            addresses.public,
+            site.database.display(),
+        ));
         let story = Story {
             sender: Sender::new(addresses.public, site.shop_secret.clone(), clock.clone())?,
             forger: Sender::new(addresses.public, site::new_secret(), clock)?,
@@ -127,30 +135,25 @@ async fn open(
             books,
             progress: Progress::start(),
         };
-        tokio::select! {
+        let mut ended = tokio::select! {
             told = tell(story) => told,
-            () = stop.cancelled() => Ok(End::ToldToStop),
-        }
-    };
-    let ended = match ended {
-        Ok(End::AsItMust | End::Otherwise) if !self.once => {
-            match guide::text(&program, site, addresses) {
-                Ok(guide) => println!("\n{guide}"),
-                Err(error) => return Err(PlaygroundError::Files(error)),
-            }
+            () = stop.cancelled() => Ok(End::Interrupted),
+        };
+        if let (Ok(End::AsItMust | End::Otherwise), false) = (&ended, self.once) {
+            say(&guide::text(&program, site, addresses).map_err(PlaygroundError::Files)?);
             tokio::select! {
-                status = receiver.ended() => Err(PlaygroundError::Ended {
-                    status: status.map_err(PlaygroundError::Process)?,
-                    log: site.log(),
-                }),
-                () = stop.cancelled() => ended,
+                status = receiver.ended() => {
+                    ended = Err(PlaygroundError::Ended {
+                        status: status.map_err(PlaygroundError::Process)?,
+                        log: site.log(),
+                    });
+                }
+                () = stop.cancelled() => {}
             }
         }
-        other => other,
-    };
-    receiver.stop().await?;
-    ended
-}
+        receiver.stop().await?;
+        ended
+    }
 }
 
 /// How a playground ended that did not fail.
@@ -159,7 +162,8 @@ enum End {
     AsItMust,
     /// A step of the story came out otherwise.
     Otherwise,
-    ToldToStop,
+    /// Told to stop before the story's end.
+    Interrupted,
 }
 
 /// Where the receiver listens.
@@ -172,19 +176,20 @@ struct Addresses {
 /// Plays the story and prints it.
 async fn tell(story: Story<'_>) -> Result<End, PlaygroundError> {
     let (lines, stopped) = story.play().await;
-    println!("{}", table::render(&lines, stdout().is_terminal()));
+    say(&table::render(&lines, stdout().is_terminal()));
     if let Some(error) = stopped {
         return Err(error);
     }
     let failed = lines.iter().filter(|line| line.wanted.is_some()).count();
     if failed == 0 {
-        println!("All {STEPS} steps came out as they must: nothing lost, nothing twice.");
+        say(&format!("All {STEPS} steps came out as they must: nothing lost, nothing twice."));
         return Ok(End::AsItMust);
     }
-    println!("{failed} of {STEPS} steps did not come out as they must.");
+    say(&format!("{failed} of {STEPS} steps did not come out as they must."));
     Ok(End::Otherwise)
 }
 
+/// The admin listener gives way if both would be given the same port.
 fn choose_addresses(listen: Option<SocketAddr>) -> Result<Addresses, PlaygroundError> {
     let public = choose_address(listen, PUBLIC_PORT)?;
     let admin = choose_address(None, ADMIN_PORT)?;
@@ -211,26 +216,21 @@ fn leave(site: &Site, database_stays: bool, keep: bool) {
 fn stop_signal() -> io::Result<CancellationToken> {
     let stop = CancellationToken::new();
     let told = stop.clone();
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut hangup = signal(SignalKind::hangup())?;
-        tokio::spawn(async move {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                _ = hangup.recv() => {}
-            }
-            told.cancel();
-        });
-    }
-    #[cfg(not(unix))]
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
     tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            told.cancel();
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
         }
+        told.cancel();
     });
     Ok(stop)
+}
+
+fn say(text: &str) {
+    // Nobody may be reading (`| head`); the exit code still counts.
+    let _unheard = writeln!(stdout(), "{text}");
 }

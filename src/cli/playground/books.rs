@@ -58,7 +58,10 @@ impl Books {
         let mut connection = self.connect().await?;
         let mut transaction = connection.begin().await?;
         sqlx::query("DELETE FROM playground_pace").execute(&mut *transaction).await?;
-        sqlx::query("INSERT INTO playground_pace (steps) VALUES (?1)").bind(steps).execute(&mut *transaction).await?;
+        sqlx::query("INSERT INTO playground_pace (steps) VALUES (?1)")
+            .bind(steps)
+            .execute(&mut *transaction)
+            .await?;
         transaction.commit().await?;
         connection.close().await
     }
@@ -108,13 +111,8 @@ impl Books {
 
 impl fmt::Display for Effects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const CENTS: i64 = 100;
         let plural = |n: i64| if n == 1 { "" } else { "s" };
-        write!(f, "{} event key{}, {} order{}", self.keys, plural(self.keys), self.orders, plural(self.orders))?;
-        if self.orders > 0 {
-            write!(f, " over {}.{:02}", self.amount_cents / CENTS, self.amount_cents % CENTS)?;
-        }
-        Ok(())
+        write!(f, "{} key{}, {} order{}", self.keys, plural(self.keys), self.orders, plural(self.orders))
     }
 }
 
@@ -125,8 +123,8 @@ mod tests {
     #[test]
     fn effects_read_like_a_sentence() {
         let none = Effects { keys: 0, orders: 0, amount_cents: 0 };
-        let one = Effects { keys: 1, orders: 1, amount_cents: 4905 };
-        assert_eq!(none.to_string(), "0 event keys, 0 orders");
-        assert_eq!(one.to_string(), "1 event key, 1 order over 49.05");
+        let one = Effects { keys: 1, orders: 1, amount_cents: 4_905 };
+        assert_eq!(none.to_string(), "0 keys, 0 orders");
+        assert_eq!(one.to_string(), "1 key, 1 order");
     }
 }

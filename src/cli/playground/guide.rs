@@ -20,26 +20,28 @@ pub(super) fn text(program: &Path, site: &Site, addresses: Addresses) -> io::Res
     let signed_body = shell(&site.write_body("signed-order.json", &signed.body)?);
     let (program, config) = (shell(program), shell(&site.config()));
     Ok(format!(
-        "The receiver stays up on http://{public} until you press Ctrl-C. Try, in another terminal:
+        "
+The receiver stays up until you press Ctrl-C. To try in another terminal:
 
-An order, unsigned; run it twice and look at Hooklatch-Outcome:
-  curl -i http://{public}/hooks/{PLAYGROUND} --data-binary @{curl_body}
+An order, unsigned. Run it twice and look at Hooklatch-Outcome:
+  curl -i -H 'content-type: application/json' http://{public}/hooks/{PLAYGROUND} \\
+    --data-binary @{curl_body}
 
-An order, signed as the shop signs; 50 copies, 10 at a time:
-  {program} send \\
-    --config {config} \\
+An order, signed as the shop signs, in 50 copies, 10 at a time:
+  {program} send --config {config} \\
     --source {SHOP} --repeat 50 --concurrency 10 {signed_body}
 
 What happened to it:
-  {program} events show {event_id} \\
-    --config {config}
+  {program} events show --config {config} {event_id}
 
-Metrics, API and its documentation:
+Metrics and the API, described:
   http://{admin}/metrics
   http://{admin}/docs
 
-The configuration, with every strategy as a handler: {config}
-The database: {database}",
+Each strategy as a handler:
+  {config}
+The database:
+  {database}",
         event_id = signed.event_id,
         database = shell(&site.database),
     ))

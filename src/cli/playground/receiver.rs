@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -35,13 +35,13 @@ pub(super) struct Receiver {
 impl Receiver {
     /// Starts the receiver and waits until it is ready.
     pub(super) async fn start(
-        program: PathBuf,
+        program: &Path,
         config: PathBuf,
         log: PathBuf,
         public: SocketAddr,
     ) -> Result<Self, PlaygroundError> {
-        let child = spawn(&program, &config, &log)?;
-        let mut receiver = Self { program, config, log, public, child };
+        let child = spawn(program, &config, &log)?;
+        let mut receiver = Self { program: program.to_owned(), config, log, public, child };
         receiver.wait_until_ready().await?;
         Ok(receiver)
     }
@@ -102,7 +102,7 @@ impl Receiver {
     }
 }
 
-fn spawn(program: &PathBuf, config: &PathBuf, log: &PathBuf) -> Result<Child, PlaygroundError> {
+fn spawn(program: &Path, config: &Path, log: &Path) -> Result<Child, PlaygroundError> {
     let output = File::options().create(true).append(true).open(log).map_err(PlaygroundError::Process)?;
     let errors = output.try_clone().map_err(PlaygroundError::Process)?;
     let mut command = Command::new(program);
@@ -115,14 +115,16 @@ fn spawn(program: &PathBuf, config: &PathBuf, log: &PathBuf) -> Result<Child, Pl
         }
     }
     // Ctrl-C in the terminal then reaches only the playground, which stops the receiver in order.
-    #[cfg(unix)]
     command.process_group(0);
     command.spawn().map_err(PlaygroundError::Process)
 }
 
 /// The address to listen on: `wanted` if the user named one, else the usual port, or any free one
 /// when that is taken.
-pub(super) fn choose_address(wanted: Option<SocketAddr>, usual_port: u16) -> Result<SocketAddr, PlaygroundError> {
+pub(super) fn choose_address(
+    wanted: Option<SocketAddr>,
+    usual_port: u16,
+) -> Result<SocketAddr, PlaygroundError> {
     if let Some(address) = wanted {
         if !address.ip().is_loopback() {
             return Err(PlaygroundError::NotLoopback(address));

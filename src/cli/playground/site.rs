@@ -7,6 +7,7 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
@@ -106,10 +107,8 @@ fn config_text(directory: &Path, database: &Path, public: SocketAddr, admin: Soc
     for name in secret_names() {
         let (before, after) = SECRET_REFERENCE;
         let file = secret_file(directory, name);
-        sources = sources.replace(
-            &format!("{before}{name}{after}"),
-            &toml_text(&format!("file:{}", file.display())),
-        );
+        sources = sources
+            .replace(&format!("{before}{name}{after}"), &toml_text(&format!("file:{}", file.display())));
     }
     let database = toml_text(&format!("sqlite://{}", database.display()));
     format!(
@@ -141,7 +140,10 @@ fn example_sources() -> &'static str {
 /// The environment variables that the example's sources read their secrets from.
 fn secret_names() -> impl Iterator<Item = &'static str> {
     let (before, after) = SECRET_REFERENCE;
-    example_sources().split(before).skip(1).filter_map(move |rest| rest.split_once(after).map(|(name, _)| name))
+    example_sources()
+        .split(before)
+        .skip(1)
+        .filter_map(move |rest| rest.split_once(after).map(|(name, _)| name))
 }
 
 fn secret_file(directory: &Path, name: &str) -> PathBuf {
@@ -155,17 +157,11 @@ fn toml_text(text: &str) -> String {
 
 fn create_private_directory(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
+    builder.mode(0o700).create(path)
 }
 
 fn create_private_file(path: &Path) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new();
-    file.append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut file, 0o600);
-    file.open(path).map(drop)
+    fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path).map(drop)
 }
 
 fn write_private(path: &Path, text: &str) -> io::Result<()> {

@@ -86,7 +86,7 @@ impl Story<'_> {
         let effects = self.effects(&[order]).await?;
         lines.push(Line {
             step: "first delivery",
-            sent: "a signed order".into(),
+            sent: "an order, signed".into(),
             answer: answer.label(),
             effects: effects.to_string(),
             wanted: unless(
@@ -97,7 +97,12 @@ impl Story<'_> {
         Ok(answer)
     }
 
-    async fn the_same_again(&self, order: &Order, first: &Answer, lines: &mut Vec<Line>) -> Result<(), PlaygroundError> {
+    async fn the_same_again(
+        &self,
+        order: &Order,
+        first: &Answer,
+        lines: &mut Vec<Line>,
+    ) -> Result<(), PlaygroundError> {
         self.progress.step("the same again");
         let answer = self.sender.post(order).await?;
         let effects = self.effects(&[order]).await?;
@@ -105,7 +110,7 @@ impl Story<'_> {
         lines.push(Line {
             step: "the same again",
             sent: "the same bytes".into(),
-            answer: format!("{}, {}", answer.label(), if same { "byte for byte" } else { "other bytes" }),
+            answer: format!("{}\n{}", answer.label(), if same { "byte for byte" } else { "other bytes" }),
             effects: effects.to_string(),
             wanted: unless(
                 answer.is(200, Outcome::Replayed) && answer.replayed && same && effects == takes_effect(1),
@@ -121,7 +126,7 @@ impl Story<'_> {
         let effects = self.effects(&[order]).await?;
         lines.push(Line {
             step: "same key, other body",
-            sent: "the same Idempotency-Key, another amount".into(),
+            sent: "another amount".into(),
             answer: answer.label(),
             effects: effects.to_string(),
             wanted: unless(
@@ -134,20 +139,22 @@ impl Story<'_> {
 
     async fn crowd(&self, order: &Order, lines: &mut Vec<Line>) -> Result<(), PlaygroundError> {
         self.progress.step("fifty at once");
-        let answers: Vec<Answer> =
-            join_all((0..CROWD).map(|_| self.sender.post(order))).await.into_iter().collect::<Result<_, _>>()?;
+        let answers: Vec<Answer> = join_all((0..CROWD).map(|_| self.sender.post(order)))
+            .await
+            .into_iter()
+            .collect::<Result<_, _>>()?;
         let count = |outcome| answers.iter().filter(|answer| answer.is(200, outcome)).count();
         let (applied, replayed) = (count(Outcome::Applied), count(Outcome::Replayed));
         let same = answers.iter().all(|answer| answer.repeats(&answers[0]));
         let others = CROWD - applied - replayed;
         let effects = self.effects(&[order]).await?;
-        let mut label = format!("200 applied ×{applied}, 200 replayed ×{replayed}");
+        let mut label = format!("200 applied ×{applied}\n200 replayed ×{replayed}");
         if others > 0 {
-            label = format!("{label}, others ×{others}");
+            label = format!("{label}\nothers ×{others}");
         }
         lines.push(Line {
             step: "fifty at once",
-            sent: format!("{CROWD} parallel copies of a new order"),
+            sent: format!("a new order, {CROWD} times in parallel"),
             answer: label,
             effects: effects.to_string(),
             wanted: unless(
@@ -194,9 +201,9 @@ impl Story<'_> {
         held?;
         let effects = self.effects(&[order]).await?;
         lines.push(Line {
-            step: "kill -9 in the middle",
-            sent: "an order, killed between insert and commit".into(),
-            answer: answer.as_ref().map_or_else(|_| "none, connection lost".into(), Answer::label),
+            step: "kill -9 between insert and commit",
+            sent: "a new order".into(),
+            answer: answer.as_ref().map_or_else(|_| "none\nconnection lost".into(), Answer::label),
             effects: effects.to_string(),
             wanted: unless(answer.is_err() && effects == takes_effect(0), "no answer, and nothing stored"),
         });
@@ -220,15 +227,19 @@ impl Story<'_> {
         Err(PlaygroundError::NeverHeld)
     }
 
-    async fn restart_and_retry(&mut self, order: &Order, lines: &mut Vec<Line>) -> Result<(), PlaygroundError> {
+    async fn restart_and_retry(
+        &mut self,
+        order: &Order,
+        lines: &mut Vec<Line>,
+    ) -> Result<(), PlaygroundError> {
         self.progress.step("restart, and the sender's retry");
         self.books.set_pace(1).await?;
         self.receiver.restart().await?;
         let answer = self.sender.post(order).await?;
         let effects = self.effects(&[order]).await?;
         lines.push(Line {
-            step: "restarted, sent again",
-            sent: "the lost order, the same bytes".into(),
+            step: "restart, and the sender's retry",
+            sent: "the same bytes".into(),
             answer: answer.label(),
             effects: effects.to_string(),
             wanted: unless(
@@ -256,7 +267,7 @@ impl Story<'_> {
         let total = i64::try_from(orders.len()).unwrap_or(i64::MAX);
         lines.push(Line {
             step: "all of it once more",
-            sent: format!("the {} orders from above", orders.len()),
+            sent: format!("all {} orders", orders.len()),
             answer: format!("200 replayed ×{replayed}"),
             effects: effects.to_string(),
             wanted: unless(

@@ -1,14 +1,18 @@
 //! The story as a table that a person reads: at most [`WIDTH`] columns, colour only where it shows.
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::presets::UTF8_FULL;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 
 use super::story::Line;
 
 /// Fits a usual terminal.
 const WIDTH: u16 = 100;
-/// The widest text of each column, borders aside: 92 and four borders and ten blanks make 98.
-const COLUMNS: [u16; 5] = [23, 22, 20, 18, 1];
+/// The widest text of each column.
+const COLUMNS: [u16; 5] = [24, 23, 18, 18, 1];
+/// What the table library counts as part of a column.
+const BLANKS_BESIDE_TEXT: u16 = 2;
+/// Below the table: what it counts.
+const LEGEND: &str = "key: the event's row in processed_events · order: its row in the shop's own table";
 
 const AS_IT_MUST: &str = "✓";
 const OTHERWISE: &str = "✗";
@@ -20,7 +24,7 @@ const PLAIN: &str = "\x1b[0m";
 pub(super) fn render(lines: &[Line], in_colour: bool) -> String {
     let mut table = Table::new();
     table
-        .load_style(UTF8_FULL_CONDENSED.with_rounded_corners())
+        .load_style(UTF8_FULL.with_rounded_corners())
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(WIDTH)
         .set_header(["step", "sent", "answer", "in the database", ""]);
@@ -37,7 +41,7 @@ pub(super) fn render(lines: &[Line], in_colour: bool) -> String {
     table.set_constraints(
         COLUMNS.map(|width| ColumnConstraint::UpperBoundary(Width::Fixed(width + BLANKS_BESIDE_TEXT))),
     );
-    let mut text = table.to_string();
+    let mut text = format!("{table}\n{LEGEND}");
     for (number, line) in lines.iter().enumerate() {
         if let Some(wanted) = &line.wanted {
             text.push_str(&format!("\n{OTHERWISE} step {}: should have been {wanted}", number + 1));
@@ -45,9 +49,6 @@ pub(super) fn render(lines: &[Line], in_colour: bool) -> String {
     }
     if in_colour { colour(&text) } else { text }
 }
-
-/// What the table library counts as part of a column.
-const BLANKS_BESIDE_TEXT: u16 = 2;
 
 fn colour(text: &str) -> String {
     text.replace(AS_IT_MUST, &format!("{GREEN}{AS_IT_MUST}{PLAIN}"))
@@ -63,7 +64,7 @@ mod tests {
             step: "same key, other body",
             sent: "the same Idempotency-Key, another amount, and more words than there is room for".into(),
             answer: "200 applied ×1, 200 replayed ×49, others ×12345".into(),
-            effects: "12345 event keys, 12345 orders over 99999999.99".into(),
+            effects: "12345 keys, 12345 orders".into(),
             wanted: wanted.map(str::to_owned),
         }
     }
