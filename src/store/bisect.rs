@@ -184,6 +184,13 @@ mod tests {
         let source = Arc::new(Source {
             name: "shop".into(),
             consumer: "shop".into(),
+            verifier: crate::signature::Verifier::new(
+                &crate::signature::VerifyConfig { scheme: "none".into(), ..Default::default() },
+                Vec::new(),
+            )
+            .expect("a scheme without secrets"),
+            envelope: Default::default(),
+            key_policy: Default::default(),
             replay_errors: Default::default(),
             success_status: 200,
             handlers: Vec::new(),
