@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::envelope::EnvelopeRules;
 use crate::handler::HandlerBinding;
 use crate::signature::Verifier;
 
@@ -42,7 +43,7 @@ pub struct Source {
     /// The dedup scope.
     pub consumer: Arc<str>,
     pub verifier: Verifier,
-    pub envelope: crate::envelope::EnvelopeRules,
+    pub envelope: EnvelopeRules,
     pub key_policy: KeyPolicy,
     pub replay_errors: ReplayErrors,
     /// What a success is answered with: 200, 201, 202 or 204.
@@ -75,6 +76,7 @@ impl fmt::Debug for Source {
         f.debug_struct("Source")
             .field("name", &self.name)
             .field("consumer", &self.consumer)
+            .field("verifier", &self.verifier)
             .finish_non_exhaustive()
     }
 }

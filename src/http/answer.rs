@@ -15,6 +15,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use uuid::Uuid;
 
+use crate::http::body;
 use crate::inbox::outcome::Answer;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -90,13 +91,23 @@ pub(super) fn allowing(mut response: HttpResponse, methods: &'static str) -> Htt
 }
 
 /// Whatever is asked for, it is not here.
-pub(super) async fn not_found(_request: HttpRequest, payload: Payload) -> HttpResponse {
-    keeping(problem(Problem::NotFound), payload)
+pub(super) async fn not_found(request: HttpRequest, payload: Payload) -> HttpResponse {
+    unread(problem(Problem::NotFound), &request, payload).await
 }
 
 /// The answer of a read-only resource to another method.
-pub(super) async fn only_get(_request: HttpRequest, payload: Payload) -> HttpResponse {
-    keeping(allowing(problem(Problem::MethodNotAllowed), "GET, HEAD"), payload)
+pub(super) async fn only_get(request: HttpRequest, payload: Payload) -> HttpResponse {
+    unread(allowing(problem(Problem::MethodNotAllowed), "GET, HEAD"), &request, payload).await
+}
+
+/// The response to a request whose body nobody wants.
+pub(super) async fn unread(
+    response: HttpResponse,
+    request: &HttpRequest,
+    mut payload: Payload,
+) -> HttpResponse {
+    body::discard_rest(&mut payload, request.headers()).await;
+    keeping(response, payload)
 }
 
 /// Keeps the request's body with the response until that is sent.

@@ -19,6 +19,12 @@ use crate::problem::Problem;
 /// Largest buffer that is set aside on the word of a `Content-Length` alone.
 const MAX_TRUSTED_CAPACITY: usize = 64 * 1024;
 
+/// Longest body that is read although nobody wants it, so that its connection can go on.
+const MAX_DISCARDED: usize = 64 * 1024;
+
+/// How long such a body may take.
+const DISCARD_WITHIN: Duration = Duration::from_millis(100);
+
 /// A whole body. The memory it stands for is given back when this is dropped.
 #[derive(Debug)]
 pub(super) struct BufferedBody {
@@ -92,6 +98,25 @@ pub(super) async fn read(
     tokio::time::timeout(limits.body_timeout, read_all(payload, expected, limits.max_body_bytes, budget))
         .await
         .unwrap_or(Err(BodyError::TooSlow { within: limits.body_timeout }))
+}
+
+/// Reads what is left of a body that nobody wants, if it is short and at hand. What is left after
+/// that costs the sender its connection.
+pub(super) async fn discard_rest(payload: &mut Payload, headers: &HeaderMap) {
+    if declared_length(headers).is_some_and(|length| length > MAX_DISCARDED) {
+        return;
+    }
+    let rest = async {
+        let mut discarded = 0;
+        while let Some(Ok(chunk)) = payload.next().await {
+            discarded += chunk.len();
+            if discarded > MAX_DISCARDED {
+                break;
+            }
+        }
+    };
+    // Whether it ended in time shows when the response is sent.
+    let _in_time = tokio::time::timeout(DISCARD_WITHIN, rest).await.is_ok();
 }
 
 async fn read_all(

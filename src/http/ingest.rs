@@ -39,7 +39,7 @@ pub(super) async fn receive(
         AssertUnwindSafe(ingest(&request, &mut payload, &name, &state, arrival)).catch_unwind().await;
     let answer = settled.unwrap_or_else(|_| {
         tracing::error!(delivery.id = %id, source.name = %name, "taking a delivery panicked");
-        Answer::from(Refused { problem: Problem::Internal, outcome: Outcome::Unavailable, reason: None })
+        Answer::from(Refused { outcome: Outcome::Unavailable, ..Refused::malformed(Problem::Internal) })
     });
     answer::keeping(answer::to_delivery(&answer, id), payload)
 }
@@ -51,7 +51,7 @@ pub(super) async fn wrong_method(
     state: Data<ServerState>,
 ) -> HttpResponse {
     let response = refuse_path(&request, &state, Problem::MethodNotAllowed);
-    answer::keeping(answer::allowing(response, METHOD), payload)
+    answer::unread(answer::allowing(response, METHOD), &request, payload).await
 }
 
 /// Whatever no route leads to; below `/hooks` it is answered as a delivery is.
@@ -66,7 +66,7 @@ pub(super) async fn nothing_here(
     } else {
         answer::problem(Problem::NotFound)
     };
-    answer::keeping(response, payload)
+    answer::unread(response, &request, payload).await
 }
 
 async fn ingest(
@@ -81,6 +81,7 @@ async fn ingest(
         let refused = size.map_or_else(Refused::from, |()| Refused::malformed(Problem::UnknownSource));
         let answer = Answer::from(refused);
         record::unknown_source(&state.services.metrics, &arrival, answer.outcome);
+        body::discard_rest(payload, request.headers()).await;
         return answer;
     };
     let mut record = Record::open(arrival, Arc::clone(&source));
@@ -89,6 +90,7 @@ async fn ingest(
         Err(refused) => {
             let answer = Answer::from(refused);
             record.close(&answer, &state.services);
+            body::discard_rest(payload, request.headers()).await;
             answer
         }
     }
@@ -153,13 +155,15 @@ async fn settle(state: Data<ServerState>, admitted: Admitted, record: Record) ->
 struct Refused {
     problem: Problem,
     outcome: Outcome,
-    /// For the ledger; the sender learns the problem alone.
+    /// For the ledger.
     reason: Option<String>,
+    /// Whether the sender may read the reason too.
+    is_told: bool,
 }
 
 impl Refused {
     fn malformed(problem: Problem) -> Self {
-        Self { problem, outcome: Outcome::Malformed, reason: None }
+        Self { problem, outcome: Outcome::Malformed, reason: None, is_told: false }
     }
 }
 
@@ -169,7 +173,7 @@ impl From<BodyError> for Refused {
             BodyError::NoRoom => Outcome::Unavailable,
             _ => Outcome::Malformed,
         };
-        Self { problem: error.problem(), outcome, reason: Some(error.to_string()) }
+        Self { problem: error.problem(), outcome, reason: Some(error.to_string()), is_told: false }
     }
 }
 
@@ -179,13 +183,15 @@ impl From<signature::Refusal> for Refused {
             problem: Problem::SignatureInvalid,
             outcome: Outcome::Unverified,
             reason: Some(refusal.to_string()),
+            is_told: false,
         }
     }
 }
 
 impl From<EnvelopeError> for Refused {
     fn from(error: EnvelopeError) -> Self {
-        Self { problem: error.problem(), outcome: Outcome::Malformed, reason: Some(error.to_string()) }
+        let reason = Some(error.to_string());
+        Self { problem: error.problem(), outcome: Outcome::Malformed, reason, is_told: true }
     }
 }
 
@@ -193,7 +199,10 @@ impl From<Refused> for Answer {
     fn from(refused: Refused) -> Self {
         Self {
             outcome: refused.outcome,
-            reply: refused.problem.reply(),
+            reply: match &refused.reason {
+                Some(reason) if refused.is_told => refused.problem.reply_with(reason),
+                _ => refused.problem.reply(),
+            },
             replayed: false,
             retry_after_seconds: matches!(refused.outcome, Outcome::Unavailable).then_some(RETRY_SECONDS),
             events: Vec::new(),

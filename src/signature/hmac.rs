@@ -94,23 +94,11 @@ impl HmacScheme {
         knobs: &Knobs<'_>,
         secrets: Vec<Secret>,
     ) -> Result<Self, VerifyConfigError> {
-        let mut signed = template::parse(knobs.signed)?;
+        let id_header = knobs.id_header.map(|name| header_name("id_header", name)).transpose()?;
+        let signed = template::parse(knobs.signed, id_header.as_deref())?;
         let separator = separator(knobs)?;
         let timestamp = knobs.timestamp.map(|place| timestamp_rule(knobs, place)).transpose()?;
         check_template(knobs, &signed)?;
-        if timestamp.is_some() && !signed.contains(&Part::Timestamp) {
-            return Err(bad(
-                "signed",
-                "leaves the timestamp out, so anyone could change it; add {timestamp}",
-            ));
-        }
-        let id_header = knobs.id_header.map(|name| header_name("id_header", name)).transpose()?;
-        if let Some(name) = &id_header {
-            signed
-                .iter_mut()
-                .filter(|part| **part == Part::Id)
-                .for_each(|part| *part = Part::Header(name.clone()));
-        }
         Ok(Self {
             header: header_name("header", knobs.header)?,
             prefix: printable("prefix", knobs.prefix)?,
@@ -231,7 +219,6 @@ impl HmacScheme {
                 Part::Literal(text) => mac.update(text.as_bytes()),
                 Part::Body => mac.update(message.body),
                 Part::Timestamp => mac.update(message.timestamp.as_bytes()),
-                Part::Id => unreachable!("replaced by its header when the scheme was built"),
                 Part::Header(name) => mac.update(header(name)?.as_bytes()),
                 Part::Method => mac.update(message.method.as_bytes()),
                 Part::Url => {
@@ -405,8 +392,8 @@ fn check_template(knobs: &Knobs<'_>, signed: &[Part]) -> Result<(), VerifyConfig
             "`signed` has {timestamp}; say which header (or timestamp_field) it is in",
         );
     }
-    if signed.contains(&Part::Id) && knobs.id_header.is_none() {
-        return missing("id_header", "`signed` has {id}; say which header it is in");
+    if knobs.timestamp.is_some() && !signed.contains(&Part::Timestamp) {
+        return Err(bad("signed", "leaves the timestamp out, so anyone could change it; add {timestamp}"));
     }
     if signed.contains(&Part::Url) && knobs.url.is_none() {
         return missing("url", "`signed` has {url}; write the address that the sender posts to");

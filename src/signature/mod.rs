@@ -250,7 +250,10 @@ fn unknown_scheme(scheme: &str) -> VerifyConfigError {
 }
 
 /// Whether `name` is a token of RFC 9110, which header names are.
-fn is_header_name(name: &str) -> bool {
+pub(crate) fn is_header_name(name: &str) -> bool {
     !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
+
+#[cfg(test)]
+mod tests;

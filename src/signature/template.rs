@@ -11,16 +11,14 @@ pub(super) enum Part {
     Literal(String),
     Body,
     Timestamp,
-    /// The header of the delivery's id.
-    Id,
     /// Lower-case name.
     Header(String),
     Method,
     Url,
 }
 
-/// Reads a template such as `v0:{timestamp}:{body}`.
-pub(super) fn parse(template: &str) -> Result<Vec<Part>, VerifyConfigError> {
+/// Reads a template such as `v0:{timestamp}:{body}`; `{id}` is the header `id_header`.
+pub(super) fn parse(template: &str, id_header: Option<&str>) -> Result<Vec<Part>, VerifyConfigError> {
     let bad = |problem: String| VerifyConfigError::BadKnob { key: "signed", problem };
     let mut parts = Vec::new();
     let mut literal = String::new();
@@ -39,7 +37,16 @@ pub(super) fn parse(template: &str) -> Result<Vec<Part>, VerifyConfigError> {
         if !literal.is_empty() {
             parts.push(Part::Literal(std::mem::take(&mut literal)));
         }
-        parts.push(placeholder(name).map_err(bad)?);
+        parts.push(match (name, id_header) {
+            ("id", Some(header)) => Part::Header(header.to_owned()),
+            ("id", None) => {
+                return Err(VerifyConfigError::Missing {
+                    key: "id_header",
+                    way_out: "`signed` has {id}; say which header it is in",
+                });
+            }
+            _ => placeholder(name).map_err(bad)?,
+        });
         rest = after;
     }
     literal.push_str(rest);
@@ -59,7 +66,6 @@ fn placeholder(name: &str) -> Result<Part, String> {
     match name {
         "body" => Ok(Part::Body),
         "timestamp" => Ok(Part::Timestamp),
-        "id" => Ok(Part::Id),
         "method" => Ok(Part::Method),
         "url" => Ok(Part::Url),
         _ => match name.strip_prefix("header:") {
@@ -79,12 +85,13 @@ mod tests {
     #[test]
     fn a_template_becomes_its_parts() {
         assert_eq!(
-            parse("v0:{timestamp}:{header:X-Id}{{{body}}}").unwrap(),
+            parse("v0:{timestamp}:{header:X-Id}{id}{{{body}}}", Some("id")).unwrap(),
             [
                 Part::Literal("v0:".into()),
                 Part::Timestamp,
                 Part::Literal(":".into()),
                 Part::Header("x-id".into()),
+                Part::Header("id".into()),
                 Part::Literal("{".into()),
                 Part::Body,
                 Part::Literal("}".into()),
@@ -100,10 +107,11 @@ mod tests {
             ("{body", "never closed"),
             ("body}", "`}` alone"),
             ("{bdy}", "knows no `{bdy}`"),
+            ("{id}{body}", "`id_header` is missing"),
             ("{header:}{body}", "names no header"),
             ("{header:a b}{body}", "names no header"),
         ] {
-            let error = parse(template).unwrap_err().to_string();
+            let error = parse(template, None).unwrap_err().to_string();
             assert!(error.contains(says), "{template}: {error}");
         }
     }

@@ -19,8 +19,9 @@ use futures_util::FutureExt;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::http::answer;
+use crate::http::admin::failure::Failure;
 use crate::http::state::ServerState;
+use crate::http::{answer, body};
 use crate::problem::Problem;
 use crate::secret::Secret;
 
@@ -77,7 +78,8 @@ pub(in crate::http) async fn require_token(
     if is_admitted(&request, &state) {
         return Ok(next.call(request).await?.map_into_boxed_body());
     }
-    let payload = request.extract::<Payload>().await?;
+    let mut payload = request.extract::<Payload>().await?;
+    body::discard_rest(&mut payload, request.headers()).await;
     let mut response = answer::problem(Problem::Unauthorized);
     for challenge in CHALLENGES {
         response.headers_mut().append(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
@@ -90,12 +92,12 @@ pub(in crate::http) async fn catch_panics(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    let kept = request.request().clone();
+    let path = request.path().to_owned();
     match AssertUnwindSafe(next.call(request)).catch_unwind().await {
         Ok(response) => Ok(response?.map_into_boxed_body()),
         Err(_) => {
-            tracing::error!(request.path = kept.path(), "an operator's request panicked");
-            Ok(ServiceResponse::new(kept, answer::problem(Problem::Internal)))
+            tracing::error!(request.path = path, "an operator's request panicked");
+            Err(Failure::from(Problem::Internal).into())
         }
     }
 }

@@ -9,8 +9,9 @@ pub(super) mod guard;
 pub(super) mod metrics;
 pub(super) mod sources;
 
+use actix_web::HttpRequest;
 use actix_web::error::InternalError;
-use actix_web::web::{self, PathConfig, QueryConfig, ServiceConfig};
+use actix_web::web::{self, PathConfig, Payload, QueryConfig, ServiceConfig};
 
 use crate::http::answer;
 use crate::problem::Problem;
@@ -40,8 +41,9 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 
 /// Answers every other method with 405 and these.
 fn only(resource: actix_web::Resource, methods: &'static str) -> actix_web::Resource {
-    resource.default_service(web::to(move |payload| async move {
-        answer::keeping(answer::allowing(answer::problem(Problem::MethodNotAllowed), methods), payload)
+    resource.default_service(web::to(move |request: HttpRequest, payload: Payload| async move {
+        let response = answer::allowing(answer::problem(Problem::MethodNotAllowed), methods);
+        answer::unread(response, &request, payload).await
     }))
 }
 
