@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sqlx::pool::PoolOptions;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgTransaction, Postgres};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgTransaction, Postgres, Row};
 
 use super::{PostgresStore, classify};
 use crate::store::{BatchLimits, StoreError, StoreErrorKind};
@@ -103,6 +103,22 @@ impl PostgresStore {
         }
     }
 
+    /// Asks for one value, in one message that needs neither transaction nor session. Takes another
+    /// connection for one that was lost while idle.
+    pub(super) async fn ask<T>(&self, doing: &'static str, sql: &'static str) -> Result<T, StoreError>
+    where
+        T: for<'r> sqlx::Decode<'r, Postgres> + sqlx::Type<Postgres>,
+    {
+        let mut spare = self.pool.options().get_max_connections();
+        loop {
+            match self.pool.fetch_one(sql).await.and_then(|row| row.try_get(0)) {
+                Ok(value) => return Ok(value),
+                Err(error) if classify::is_lost_connection(&error) && spare > 0 => spare -= 1,
+                Err(error) => return Err(classify::ours(doing)(error)),
+            }
+        }
+    }
+
     pub(super) fn query(&self, sql: &'static str) -> Query<'static> {
         sqlx::query(sql).persistent(self.prepared)
     }
@@ -171,7 +187,6 @@ async fn sessions_are_shared(options: &PgConnectOptions, patience: Duration) -> 
 
 /// One message, so that it needs no session.
 async fn backend_pid(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
-    use sqlx::{Executor, Row};
     connection.fetch_one("SELECT pg_backend_pid()").await?.try_get(0)
 }
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use sqlx::{Executor, Row};
 
 use super::connect::ASIDE;
 use super::rows::seconds;
@@ -58,15 +57,12 @@ pub(super) async fn count_prunable(
     Ok(counted.unsigned_abs())
 }
 
-/// The database's clock, by one message: it needs no transaction and no session.
 pub(super) async fn now(store: &PostgresStore) -> Result<DateTime<Utc>, StoreError> {
-    let row = (&store.pool).fetch_one(include_str!("sql/now.sql")).await;
-    row.and_then(|row| row.try_get(0)).map_err(classify::ours("ask the database for the time"))
+    store.ask("ask the database for the time", include_str!("sql/now.sql")).await
 }
 
 pub(super) async fn inbox_rows(store: &PostgresStore) -> Result<u64, StoreError> {
-    let row = (&store.pool).fetch_one(include_str!("sql/inbox_rows.sql")).await;
-    let rows: i64 = row.and_then(|row| row.try_get(0)).map_err(classify::ours("count the inbox"))?;
+    let rows: i64 = store.ask("count the inbox", include_str!("sql/inbox_rows.sql")).await?;
     Ok(rows.unsigned_abs())
 }
 
