@@ -2,6 +2,8 @@
 //!
 //! The modules read in the order in which a request travels; `ARCHITECTURE.md` is the map.
 
+pub mod app;
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod envelope;
@@ -12,6 +14,7 @@ pub mod inbox;
 pub mod json_pointer;
 pub mod json_scan;
 pub mod ledger;
+pub mod lifecycle;
 pub mod problem;
 pub mod pruner;
 pub mod reply;

@@ -24,6 +24,10 @@ mod wording;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
+use crate::source::Source;
+
 pub use admin::Admin;
 pub use database::{Database, DatabaseUrl, StatementCache};
 pub use environment::Environment;
@@ -50,4 +54,12 @@ pub struct Config {
     pub sources: Vec<SourceConfig>,
     /// What somebody should look at; `hooklatch check` shows it.
     pub warnings: Vec<Finding>,
+}
+
+impl Config {
+    /// The sources as the running program knows them.
+    #[must_use]
+    pub fn run_time_sources(&self) -> Vec<Arc<Source>> {
+        self.sources.iter().map(|source| source.source.clone()).collect()
+    }
 }

@@ -1,12 +1,16 @@
 //! `[[source]]`: a sender, how its deliveries are verified and read, and what applies them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
 
+use crate::envelope::{DEFAULT_FORM_FIELD, EnvelopeRules, Locator, Locators, OrderRule};
+use crate::handler::{HandlerBinding, SqlHandler, Step, TypeFilter};
+use crate::json_pointer::JsonPointer;
 use crate::signature::{Verifier, VerifyConfig};
-use crate::source::{KeyPolicy, MAX_HANDLERS, ReplayErrors};
+use crate::source::{KeyPolicy, MAX_HANDLERS, ReplayErrors, Source};
 use crate::store::Dialect;
 
 use super::duration;
@@ -31,17 +35,22 @@ pub struct SourceSection {
     /// How deliveries are verified. There is no default: whoever wants none writes it.
     pub verify: VerifyConfig,
     /// Where the event id is: `body:/pointer`, `header:NAME`, or a list that is joined by ":".
-    pub event_id: Option<Locator>,
-    /// Where the event type is.
-    pub event_type: Option<Locator>,
+    /// Unset: `body:/id`.
+    pub event_id: Option<Locators>,
+    /// Where the event type is, in the same way. Unset: `body:/type`.
+    pub event_type: Option<Locators>,
     /// Where the time at which the event happened is.
     pub event_time: Option<Locator>,
-    /// JSON pointer to what `data` means to handlers. Unset: the whole body.
-    pub data: Option<String>,
-    /// JSON pointer to a list of events; "" is the body itself. Pointers are then relative to the item.
-    pub items: Option<String>,
+    /// JSON pointer to what `data` means to handlers. Unset: the whole event.
+    pub data: Option<JsonPointer>,
+    /// JSON pointer to a list of events; "" is the body itself. Pointers are then relative to the
+    /// item.
+    pub items: Option<JsonPointer>,
     /// Where an event stands in its entity's history; older events are not applied.
-    pub order_by: Option<OrderBy>,
+    pub order_by: Option<OrderRule>,
+    /// The field that carries the JSON when the sender posts a form.
+    #[serde(default = "payload")]
+    pub form_field: String,
     /// Whether the sender must, may or cannot name an `Idempotency-Key`.
     #[serde(default)]
     pub idempotency_key: KeyPolicy,
@@ -63,18 +72,8 @@ fn ok() -> u16 {
     SUCCESS_STATUSES[0]
 }
 
-/// Where a value is in a delivery.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Locator(pub Vec<String>);
-
-/// The ordering guard.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OrderBy {
-    /// JSON pointer to the entity's id.
-    pub entity: String,
-    /// JSON pointer to a version number or a time.
-    pub sequence: String,
+fn payload() -> String {
+    DEFAULT_FORM_FIELD.to_owned()
 }
 
 /// What applies the events of some types.
@@ -107,11 +106,11 @@ impl SqlText {
     }
 }
 
-/// A sender, checked, with its secrets looked up.
+/// A sender, checked: what the operator wrote, and what came of it.
 #[derive(Clone, Debug)]
 pub struct SourceConfig {
     pub section: SourceSection,
-    pub verifier: Verifier,
+    pub source: Arc<Source>,
 }
 
 impl SourceSection {
@@ -150,15 +149,44 @@ impl SourceSection {
                 ),
             );
         }
-        for (number, handler) in self.handler.iter().enumerate() {
-            handler.check(&format!("{at}.handler[{number}]"), dialect, report);
+        let envelope = self.envelope();
+        if let Err(error) = envelope.check() {
+            report.error(&format!("{at}.event_id"), error.to_string());
         }
-        let verifier = self.verifier(at, environment, report)?;
-        Some(SourceConfig { section: self, verifier })
+        let handlers: Vec<_> = self
+            .handler
+            .iter()
+            .enumerate()
+            .filter_map(|(number, handler)| {
+                handler.binding(&format!("{at}.handler[{number}].sql"), dialect, report)
+            })
+            .collect();
+        let source = Source {
+            name: self.name.as_str().into(),
+            consumer: self.consumer().into(),
+            verifier: self.verifier(at, environment, report)?,
+            envelope,
+            key_policy: self.idempotency_key,
+            replay_errors: self.replay_errors,
+            success_status: self.success_status,
+            handlers,
+        };
+        Some(SourceConfig { section: self, source: Arc::new(source) })
     }
-}
 
-impl SourceSection {
+    fn envelope(&self) -> EnvelopeRules {
+        let usual = EnvelopeRules::default();
+        EnvelopeRules {
+            event_id: self.event_id.clone().unwrap_or(usual.event_id),
+            event_type: self.event_type.clone().or(usual.event_type),
+            event_time: self.event_time.clone(),
+            data: self.data.clone(),
+            items: self.items.clone(),
+            order_by: self.order_by.clone(),
+            form_field: self.form_field.clone(),
+        }
+    }
+
     /// `None` after an error was reported.
     fn verifier(&self, at: &str, environment: &Environment, report: &mut Report) -> Option<Verifier> {
         let key = format!("{at}.verify.secrets");
@@ -173,22 +201,21 @@ impl SourceSection {
 }
 
 impl HandlerSection {
-    fn check(&self, at: &str, dialect: Option<Dialect>, report: &mut Report) {
-        let key = format!("{at}.sql");
-        let Some(dialect) = dialect else { return };
-        match self.sql.for_dialect(dialect) {
-            None => report.error(
-                &key,
+    /// `None` after an error was reported, or while the dialect is not known.
+    fn binding(&self, key: &str, dialect: Option<Dialect>, report: &mut Report) -> Option<HandlerBinding> {
+        let dialect = dialect?;
+        let Some(sql) = self.sql.for_dialect(dialect) else {
+            let dialect = dialect.as_str();
+            report.error(
+                key,
                 format!(
-                    "there is no statement for {}, which database.url names; add {0} = \"…\"",
-                    dialect.as_str()
+                    "there is no statement for {dialect}, which database.url names; add {dialect} = \"…\""
                 ),
-            ),
-            Some(sql) if sql.trim().is_empty() => {
-                report.error(&key, "the statement is empty; write one over `event`, or remove the handler");
-            }
-            Some(_) => {}
-        }
+            );
+            return None;
+        };
+        let handler = SqlHandler::new(sql).map_err(|error| report.error(key, error.to_string())).ok()?;
+        Some(HandlerBinding { on: TypeFilter::new(&self.on), step: Step::Sql(Arc::new(handler)) })
     }
 }
 
@@ -250,37 +277,6 @@ fn check_name(key: &str, name: &str, report: &mut Report) {
         report.error(key, format!(
             "{name:?} cannot be a name; use 1 to {MAX_NAME_BYTES} of a-z, A-Z, 0-9, '-', '_' and '.', beginning with a letter or digit"
         ));
-    }
-}
-
-impl<'de> Deserialize<'de> for Locator {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(LocatorText)
-    }
-}
-
-struct LocatorText;
-
-impl<'de> de::Visitor<'de> for LocatorText {
-    type Value = Locator;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("\"body:/pointer\", \"header:NAME\", or a list of them")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Locator, E> {
-        Ok(Locator(vec![text.to_owned()]))
-    }
-
-    fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<Locator, A::Error> {
-        let mut parts = Vec::new();
-        while let Some(part) = items.next_element()? {
-            parts.push(part);
-        }
-        if parts.is_empty() {
-            return Err(de::Error::custom("the list is empty; write \"body:/pointer\" or \"header:NAME\""));
-        }
-        Ok(Locator(parts))
     }
 }
 

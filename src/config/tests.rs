@@ -330,8 +330,9 @@ mod documented {
     use super::super::admin::AdminSection;
     use super::super::database::DatabaseSection;
     use super::super::load::Written;
-    use super::super::source::{HandlerSection, OrderBy, SourceSection};
+    use super::super::source::{HandlerSection, SourceSection};
     use super::super::*;
+    use crate::envelope::OrderRule;
 
     #[test]
     fn defaults_are_the_defaults_of_the_code() {
@@ -387,7 +388,7 @@ mod documented {
             }
         }
         assert_eq!(sections.keys().filter(|name| !name.is_empty()).count(), known.len());
-        for key in fields::<OrderBy>() {
+        for key in fields::<OrderRule>() {
             assert!(sections["source"].contains(&format!("{key} = ")), "order_by.{key} is not documented");
         }
     }

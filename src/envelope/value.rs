@@ -10,7 +10,7 @@ use crate::event::MAX_EVENT_ID_BYTES;
 pub const MAX_EVENT_TYPE_BYTES: usize = 255;
 
 /// Integers above this are milliseconds: as seconds they would lie in the year 5138.
-const MILLISECONDS_FROM: i64 = 100_000_000_000;
+const MILLISECONDS_FROM: u64 = 100_000_000_000;
 
 /// An event id or the id of an entity: 1 to 1024 bytes, no control characters, not only blanks.
 pub(super) fn check_identifier(text: &str) -> Result<(), Fault> {
@@ -41,10 +41,10 @@ pub(super) fn check_type(text: &str) -> Result<(), Fault> {
 /// milliseconds since the epoch. Years 1 to 9999, which every store can hold.
 pub(super) fn time(scalar: &Scalar<'_>) -> Result<DateTime<Utc>, Fault> {
     let text = scalar.as_str();
-    let time = match text.parse::<i64>() {
-        Ok(number) if number.abs() > MILLISECONDS_FROM => DateTime::from_timestamp_millis(number),
-        Ok(number) => DateTime::from_timestamp_secs(number),
-        Err(_) => DateTime::parse_from_rfc3339(text).ok().map(|time| time.to_utc()),
+    let time = match integer(text) {
+        Some(number) if number.unsigned_abs() > MILLISECONDS_FROM => DateTime::from_timestamp_millis(number),
+        Some(number) => DateTime::from_timestamp_secs(number),
+        None => DateTime::parse_from_rfc3339(text).ok().map(|time| time.to_utc()),
     };
     time.filter(|time| (1..=9999).contains(&time.year()))
         .ok_or(Fault::Invalid("is neither RFC 3339 nor an integer of seconds or milliseconds since 1970"))
@@ -53,12 +53,17 @@ pub(super) fn time(scalar: &Scalar<'_>) -> Result<DateTime<Utc>, Fault> {
 /// A position: an integer, or a time as microseconds since the epoch.
 pub(super) fn sequence(scalar: &Scalar<'_>) -> Result<i64, Fault> {
     let text = scalar.as_str();
-    if let Ok(number) = text.parse::<i64>() {
+    if let Some(number) = integer(text) {
         return Ok(number);
     }
     DateTime::parse_from_rfc3339(text)
         .map(|time| time.timestamp_micros())
         .map_err(|_| Fault::Invalid("is neither an integer of 64 bits nor an RFC 3339 time"))
+}
+
+/// Digits, perhaps after a minus, as JSON writes them.
+fn integer(text: &str) -> Option<i64> {
+    if text.starts_with('+') { None } else { text.parse().ok() }
 }
 
 #[cfg(test)]
@@ -104,6 +109,7 @@ mod tests {
         assert_eq!(sequence(&text("1970-01-01T00:00:01.5Z")), Ok(1_500_000));
         assert!(sequence(&Scalar::Integer("9223372036854775808")).is_err());
         assert!(sequence(&text("v1")).is_err());
+        assert!(sequence(&text("+1")).is_err());
     }
 
     #[test]

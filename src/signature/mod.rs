@@ -254,3 +254,6 @@ pub(crate) fn is_header_name(name: &str) -> bool {
     !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,6 +134,7 @@ mod tests {
 
     use super::*;
     use crate::event::{Delivery, Event, JsonText, RawRequest};
+    use crate::signature::{Verifier, VerifyConfig};
     use crate::source::Source;
 
     /// A transaction over a list of event ids, with the ids that fail.
@@ -181,14 +182,11 @@ mod tests {
     }
 
     fn delivery(ids: &[&str]) -> Delivery {
+        let none = VerifyConfig { scheme: "none".into(), ..VerifyConfig::default() };
         let source = Arc::new(Source {
             name: "shop".into(),
             consumer: "shop".into(),
-            verifier: crate::signature::Verifier::new(
-                &crate::signature::VerifyConfig { scheme: "none".into(), ..Default::default() },
-                Vec::new(),
-            )
-            .expect("a scheme without secrets"),
+            verifier: Verifier::new(&none, Vec::new()).expect("a scheme"),
             envelope: Default::default(),
             key_policy: Default::default(),
             replay_errors: Default::default(),

@@ -6,12 +6,17 @@
 
 mod lexer;
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use lexer::{Kind, Token, tokens};
 
 /// The relation that holds a handler's events.
 const EVENT: &str = "event";
+
+/// The columns of `event`.
+const COLUMNS: [&str; 9] =
+    ["ordinal", "id", "type", "occurred_at", "data", "payload", "headers", "source", "received_at"];
 
 /// What a handler's statement may begin with, after its CTEs.
 const VERBS: [&str; 8] = ["select", "insert", "update", "delete", "merge", "replace", "values", "table"];
@@ -65,37 +70,17 @@ pub enum SqlHandlerError {
     Unterminated(&'static str),
 }
 
-/// The columns of `event` that cost something to provide: those that a statement cannot mention
-/// are left NULL.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EventColumns {
-    pub data: bool,
-    pub payload: bool,
-    pub headers: bool,
-}
-
-impl EventColumns {
-    pub const ALL: Self = Self { data: true, payload: true, headers: true };
-
-    /// What either mentions.
-    #[must_use]
-    pub fn union(self, other: Self) -> Self {
-        Self {
-            data: self.data || other.data,
-            payload: self.payload || other.payload,
-            headers: self.headers || other.headers,
-        }
-    }
-}
-
 /// A handler's statement over `event`.
 #[derive(Debug)]
 pub struct SqlHandler {
     sql: Box<str>,
     /// Where the first CTE of the statement's own begins, and whether they are RECURSIVE.
     ctes: Option<(usize, bool)>,
+    /// Where the statement begins that follows the CTEs.
+    main: usize,
     returns_rows: bool,
-    columns: EventColumns,
+    /// Which of [`COLUMNS`] it may mention, one bit each.
+    mentioned: u16,
     composed: OnceLock<Box<str>>,
 }
 
@@ -128,8 +113,9 @@ impl SqlHandler {
         Ok(Self {
             sql: sql[..end].into(),
             ctes,
+            main: first.start,
             returns_rows,
-            columns: mentioned(&tokens),
+            mentioned: mentioned(&tokens),
             composed: OnceLock::new(),
         })
     }
@@ -146,25 +132,47 @@ impl SqlHandler {
         self.returns_rows
     }
 
-    /// The columns of `event` that the statement may mention; no other is read.
+    /// Whether the statement may mention this column of `event`. One that it cannot mention need not
+    /// be provided. Errs on the side of mentioning.
     #[must_use]
-    pub fn columns(&self) -> EventColumns {
-        self.columns
+    pub fn mentions(&self, column: &str) -> bool {
+        COLUMNS.iter().position(|name| *name == column).is_none_or(|bit| self.mentioned & (1 << bit) != 0)
     }
 
     /// The statement with `event_cte` (`event AS (…)`) before its own CTEs. Made once: a process
-    /// speaks one dialect, so `event_cte` is always the same.
-    pub fn compose(&self, event_cte: &'static str) -> &str {
+    /// speaks one dialect, so the CTE of a handler is always the same.
+    pub fn compose(&self, event_cte: impl FnOnce() -> Cow<'static, str>) -> &str {
         self.composed.get_or_init(|| {
-            let composed = match self.ctes {
-                None => format!("WITH {event_cte}\n{}", self.sql),
-                Some((own, recursive)) => {
-                    let recursive = if recursive { "RECURSIVE " } else { "" };
-                    format!("WITH {recursive}{event_cte},\n{}", &self.sql[own..])
-                }
-            };
-            composed.into()
+            let (ctes, main) = self.parts(&event_cte());
+            format!("{ctes}\n{main}").into()
         })
+    }
+
+    /// As [`compose`](Self::compose), with the rows of a statement that returns some in the CTE
+    /// `name`, and `select` over it. Made once, instead of the other.
+    pub fn compose_select(
+        &self,
+        event_cte: impl FnOnce() -> Cow<'static, str>,
+        name: &str,
+        select: &str,
+    ) -> &str {
+        self.composed.get_or_init(|| {
+            let (ctes, main) = self.parts(&event_cte());
+            // The line breaks end comments that may stand there.
+            format!("{ctes}\n, {name} AS (\n{main}\n)\n{select}").into()
+        })
+    }
+
+    /// All CTEs, and the statement that follows them.
+    fn parts(&self, event_cte: &str) -> (String, &str) {
+        let ctes = match self.ctes {
+            None => format!("WITH {event_cte}"),
+            Some((own, recursive)) => {
+                let recursive = if recursive { "RECURSIVE " } else { "" };
+                format!("WITH {recursive}{event_cte},\n{}", self.sql[own..self.main].trim_end())
+            }
+        };
+        (ctes, &self.sql[self.main..])
     }
 }
 
@@ -236,27 +244,26 @@ fn begins_statement(token: &Token<'_>) -> bool {
     token.is_symbol('(') || token.is_any_word(&VERBS)
 }
 
-/// Which of the costly columns a statement may mention. Errs on the side of mentioning.
-fn mentioned(tokens: &[Token<'_>]) -> EventColumns {
-    let mut columns = EventColumns::default();
+/// Which of [`COLUMNS`] a statement may mention, one bit each.
+fn mentioned(tokens: &[Token<'_>]) -> u16 {
+    let mut mentioned = 0;
     for (at, token) in tokens.iter().enumerate() {
         let before = at.checked_sub(1).map(|before| &tokens[before]);
-        let after = tokens.get(at + 1);
-        columns.data |= token.names("data");
-        columns.payload |= token.names("payload");
-        columns.headers |= token.names("headers");
         let whole_row = match token.kind {
             Kind::Opaque => true,
-            Kind::Symbol('*') => is_wildcard(before, after),
+            Kind::Symbol('*') => is_wildcard(before, tokens.get(at + 1)),
             _ if token.is_word("natural") => true,
             _ if token.names(EVENT) => uses_row(tokens, at),
             _ => false,
         };
         if whole_row {
-            return EventColumns::ALL;
+            return u16::MAX;
+        }
+        for (bit, column) in COLUMNS.iter().enumerate() {
+            mentioned |= u16::from(token.names(column)) << bit;
         }
     }
-    columns
+    mentioned
 }
 
 /// Whether a `*` stands for all columns; `count(*)` and a product do not.
@@ -309,7 +316,7 @@ mod tests {
     }
 
     fn composed(sql: &str) -> String {
-        handler(sql).compose(CTE).to_owned()
+        handler(sql).compose(|| CTE.into()).to_owned()
     }
 
     #[test]
@@ -317,11 +324,25 @@ mod tests {
         assert_eq!(composed("SELECT id FROM event;"), "WITH event AS (…)\nSELECT id FROM event");
         assert_eq!(
             composed("-- why\nwith a as (select 1) insert into t select * from a"),
-            "WITH event AS (…),\na as (select 1) insert into t select * from a"
+            "WITH event AS (…),\na as (select 1)\ninsert into t select * from a"
         );
         assert_eq!(
             composed("WITH RECURSIVE a(n) AS NOT MATERIALIZED (SELECT 1), \"b c\" AS (SELECT 2) TABLE a"),
-            "WITH RECURSIVE event AS (…),\na(n) AS NOT MATERIALIZED (SELECT 1), \"b c\" AS (SELECT 2) TABLE a"
+            "WITH RECURSIVE event AS (…),\na(n) AS NOT MATERIALIZED (SELECT 1), \"b c\" AS (SELECT 2)\nTABLE a"
+        );
+    }
+
+    #[test]
+    fn rows_can_be_selected_from() {
+        let selected =
+            |sql: &str| handler(sql).compose_select(|| CTE.into(), "x", "SELECT 1 FROM x").to_owned();
+        assert_eq!(
+            selected("SELECT id FROM event ; -- done"),
+            "WITH event AS (…)\n, x AS (\nSELECT id FROM event\n)\nSELECT 1 FROM x"
+        );
+        assert_eq!(
+            selected("WITH a AS (SELECT 1) -- why\nDELETE FROM t RETURNING id"),
+            "WITH event AS (…),\na AS (SELECT 1) -- why\n, x AS (\nDELETE FROM t RETURNING id\n)\nSELECT 1 FROM x"
         );
     }
 
@@ -398,26 +419,34 @@ mod tests {
 
     #[test]
     fn only_the_columns_that_can_be_mentioned_are_provided() {
-        let none = EventColumns::default();
-        let data = EventColumns { data: true, ..none };
-        for (sql, expected) in [
-            ("INSERT INTO t SELECT id, 'payload', count(*) FROM event", none),
-            ("INSERT INTO t SELECT DATA ->> 'x', 2 * 3 FROM event", data),
-            ("INSERT INTO t SELECT e.id FROM event AS e JOIN x ON x.id = e.id", none),
-            ("UPDATE t SET a = event.id FROM event WHERE t.id = event.id", none),
-            ("SELECT \"data\", payload FROM event", EventColumns { payload: true, ..data }),
-            ("SELECT headers ->> 'x' FROM event", EventColumns { headers: true, ..none }),
-            ("SELECT * FROM event", EventColumns::ALL),
-            ("SELECT e.* FROM event e", EventColumns::ALL),
-            ("SELECT to_jsonb(event) FROM event", EventColumns::ALL),
-            ("SELECT to_jsonb(e) FROM event e", EventColumns::ALL),
-            ("SELECT a, b FROM event AS e(a, b)", EventColumns::ALL),
-            ("SELECT x FROM t NATURAL JOIN event", EventColumns::ALL),
-            ("WITH a AS (TABLE event) SELECT 1", EventColumns::ALL),
-            ("SELECT U&\"d\\0061ta\" FROM event", EventColumns::ALL),
-            ("SELECT count(*) FROM t, event", EventColumns::ALL),
-        ] {
-            assert_eq!(handler(sql).columns(), expected, "{sql}");
+        const ALL: [&str; 3] = ["data", "payload", "headers"];
+        let cases: [(&str, &[&str]); 15] = [
+            ("INSERT INTO t SELECT id, 'payload', count(*) FROM event", &[]),
+            ("INSERT INTO t SELECT DATA ->> 'x', 2 * 3 FROM event", &["data"]),
+            ("INSERT INTO t SELECT e.id FROM event AS e JOIN x ON x.id = e.id", &[]),
+            ("UPDATE t SET a = event.id FROM event WHERE t.id = event.id", &[]),
+            ("SELECT \"data\", payload FROM event", &["data", "payload"]),
+            ("SELECT headers ->> 'x' FROM event", &["headers"]),
+            ("SELECT * FROM event", &ALL),
+            ("SELECT e.* FROM event e", &ALL),
+            ("SELECT to_jsonb(event) FROM event", &ALL),
+            ("SELECT to_jsonb(e) FROM event e", &ALL),
+            ("SELECT a, b FROM event AS e(a, b)", &ALL),
+            ("SELECT x FROM t NATURAL JOIN event", &ALL),
+            ("WITH a AS (TABLE event) SELECT 1", &ALL),
+            ("SELECT U&\"d\\0061ta\" FROM event", &ALL),
+            ("SELECT count(*) FROM t, event", &ALL),
+        ];
+        for (sql, expected) in cases {
+            let handler = handler(sql);
+            let mentioned: Vec<_> = ALL.into_iter().filter(|column| handler.mentions(column)).collect();
+            assert_eq!(mentioned, expected, "{sql}");
         }
+    }
+
+    #[test]
+    fn a_column_that_nobody_knows_counts_as_mentioned() {
+        assert!(handler("SELECT id FROM event").mentions("later"));
+        assert!(!handler("SELECT id FROM event").mentions("received_at"));
     }
 }

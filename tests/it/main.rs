@@ -5,5 +5,9 @@ mod support;
 
 mod black_box;
 mod dependencies_record;
+mod deployment;
 mod http;
 mod openapi;
+mod signature;
+mod store_contract;
+mod vectors;

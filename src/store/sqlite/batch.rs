@@ -73,8 +73,7 @@ impl Batch for SqliteBatch {
     async fn remove_events(&mut self, keys: &[&EventKey], windows: Windows) -> Result<(), StoreError> {
         let remove = sqlx::query(include_str!("sql/remove_events.sql"))
             .bind(event_keys(keys))
-            .bind(self.horizon(windows.events))
-            .bind(self.horizon(windows.answers));
+            .bind(self.horizon(windows.events));
         self.lease.execute("remove events that do not count any more", remove).await.map(drop)
     }
 

@@ -16,19 +16,18 @@ use crate::event::{Event, EventKey};
 use crate::handler::{HandlerConnection, Step};
 use crate::source::{HandlerMask, Source};
 use crate::store::bisect::{self, Failure, Replies, Savepoints};
-use crate::store::sql_handler::EventColumns;
 use crate::store::{FreshEvent, HandlerResult, SqlHandler, StoreError};
 
 const RUNNING: &str = "run a handler";
 
 /// The relation `event`, read from the JSON that [`EventRow`]s make.
-const EVENT_CTE: &str = include_str!("sql/event.sql");
+const EVENT_CTE: &str = include_str!("sql/event_cte.sql");
 
 /// Prepares a handler's statement without running it.
 pub(super) async fn check(store: &SqliteStore, handler: &SqlHandler) -> Result<(), StoreError> {
     let checking = classify::handlers("prepare a handler's statement");
     let mut connection = store.readers.acquire().await.map_err(&checking)?;
-    let statement = AssertSqlSafe(handler.compose(EVENT_CTE)).into_sql_str();
+    let statement = AssertSqlSafe(statement(handler)).into_sql_str();
     connection.prepare(statement).await.map(drop).map_err(checking)
 }
 
@@ -96,10 +95,12 @@ async fn run_sql(
     events: &[FreshEvent<'_>],
     first: usize,
 ) -> Result<Replies, Failure> {
-    let columns = handler.columns();
-    let rows: Vec<_> =
-        events.iter().zip(first..).map(|(fresh, ordinal)| EventRow::new(fresh, ordinal, columns)).collect();
-    let answers = sqlx::query(AssertSqlSafe(handler.compose(EVENT_CTE)))
+    let rows: Vec<_> = events
+        .iter()
+        .zip(first + 1..)
+        .map(|(fresh, ordinal)| EventRow::new(fresh, ordinal, handler))
+        .collect();
+    let answers = sqlx::query(AssertSqlSafe(statement(handler)))
         .bind(rows::json(&rows))
         .fetch_all(connection)
         .await
@@ -111,6 +112,11 @@ async fn run_sql(
         }
     }
     Ok(replies)
+}
+
+/// The handler's statement over `event`.
+fn statement(handler: &SqlHandler) -> &str {
+    handler.compose(|| EVENT_CTE.into())
 }
 
 /// A row of `event`. JSON stands as the text that was sent, so that every digit of a number stays.
@@ -133,7 +139,7 @@ struct EventRow<'e> {
 }
 
 impl<'e> EventRow<'e> {
-    fn new(fresh: &FreshEvent<'e>, ordinal: usize, columns: EventColumns) -> Self {
+    fn new(fresh: &FreshEvent<'e>, ordinal: usize, handler: &SqlHandler) -> Self {
         let FreshEvent { event, delivery } = fresh;
         Self {
             ordinal,
@@ -142,9 +148,9 @@ impl<'e> EventRow<'e> {
             occurred_at: event.occurred_at.map(iso),
             source: &delivery.source.name,
             received_at: iso(delivery.received_at),
-            data: columns.data.then(|| event.data.as_str()),
-            payload: columns.payload.then(|| event.payload.as_str()),
-            headers: columns.headers.then(|| headers(&delivery.request.headers)),
+            data: handler.mentions("data").then(|| event.data.as_str()),
+            payload: handler.mentions("payload").then(|| event.payload.as_str()),
+            headers: handler.mentions("headers").then(|| headers(&delivery.request.headers)),
         }
     }
 }

@@ -9,6 +9,9 @@ use super::{SqliteStore, classify, connect, rows};
 use crate::inbox::outcome::Outcome;
 use crate::store::{LedgerEntry, LedgerFilter, StoreError};
 
+/// How far a delivery's time may lie after the making of its id.
+const SLACK_MICROS: i64 = 60_000_000;
+
 pub(super) async fn record(store: &SqliteStore, entries: &[LedgerEntry]) -> Result<(), StoreError> {
     if entries.is_empty() {
         return Ok(());
@@ -25,13 +28,15 @@ pub(super) async fn read(store: &SqliteStore, filter: &LedgerFilter) -> Result<V
     if filter.limit == 0 {
         return Ok(Vec::new());
     }
+    let since = filter.since.map(rows::micros);
     sqlx::query(include_str!("sql/deliveries.sql"))
+        .bind(since.map(|since| rows::first_delivery_id(since.saturating_sub(SLACK_MICROS))))
         .bind(filter.before.map(uuid::Uuid::hyphenated))
+        .bind(since)
         .bind(&filter.source)
         .bind(filter.outcome.map(Outcome::as_str))
-        .bind(filter.since.map(|since| rows::first_delivery_id(rows::micros(since))))
-        .bind(filter.limit)
         .bind(&filter.event_id)
+        .bind(filter.limit)
         .fetch_all(&store.readers)
         .await
         .map_err(&reading)?

@@ -28,7 +28,7 @@ pub(super) fn micros(time: DateTime<Utc>) -> i64 {
     time.timestamp_micros()
 }
 
-/// The last time that is older than `window`, exclusive: a row counts while its time is not before it.
+/// The time `window` ago: a row counts while its own time is later.
 pub(super) fn horizon(now: DateTime<Utc>, window: Duration) -> i64 {
     let window = i64::try_from(window.as_micros()).unwrap_or(i64::MAX);
     micros(now).saturating_sub(window)

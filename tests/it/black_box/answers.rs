@@ -56,10 +56,15 @@ on_both_stores! {
     }
 
     async fn a_handler_may_answer_for_itself_and_that_answer_is_replayed_whole(backend: Backend) {
-        let source = SHOP.replace(
-            "FROM event\"",
-            "FROM event RETURNING event_id, 201 AS status, '{\\\"x-order\\\":\\\"7\\\",\\\"content-type\\\":\\\"text/plain\\\"}' AS headers, 'made ' || event_id AS body\"",
+        let headers = r#"'{\"x-order\":\"7\",\"content-type\":\"text/plain\"}'"#;
+        let headers = match backend {
+            Backend::Sqlite => headers.to_owned(),
+            Backend::Postgres => format!("{headers}::jsonb"),
+        };
+        let returning = format!(
+            "FROM event RETURNING event_id, 201 AS status, {headers} AS headers, 'made ' || event_id AS body\""
         );
+        let source = SHOP.replace("FROM event\"", &returning);
         let app = Setup::new(backend).sources(&source).start().await;
         let first = app.deliver("shop", order("evt_1")).await;
         first.expect(201, "applied");

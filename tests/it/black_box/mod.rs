@@ -6,6 +6,7 @@ mod bodies;
 mod crashes;
 mod deduplication;
 mod idempotency_keys;
+mod operators;
 mod ordering;
 mod outages;
 mod replicas;

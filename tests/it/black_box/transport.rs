@@ -141,7 +141,7 @@ on_both_stores! {
     }
 
     async fn a_request_that_never_ends_is_given_up(backend: Backend) {
-        let app = Setup::new(backend).set("http.request_timeout", "\"1s\"").start().await;
+        let app = Setup::new(backend).set("http.body_timeout", "\"1s\"").start().await;
         let mut connection = Connection::open(app.public()).await.expect("connects");
         let stalled = Request::post("/hooks/shop", order("evt_stalled"));
         connection.write(&stalled.head()).await.expect("writes");

@@ -5,4 +5,4 @@ FROM json_each(?1)
 WHERE true
 ON CONFLICT (consumer, entity) DO UPDATE
 SET sequence = excluded.sequence, updated_at = excluded.updated_at
-WHERE entity_versions.sequence < excluded.sequence
+WHERE entity_versions.sequence <= excluded.sequence
