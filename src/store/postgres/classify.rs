@@ -50,7 +50,9 @@ pub(super) fn is_aborted(error: &sqlx::Error) -> bool {
 
 fn kind(error: &sqlx::Error) -> StoreErrorKind {
     match error {
-        sqlx::Error::Database(error) => error.code().map_or(StoreErrorKind::Unavailable, |c| kind_of_code(&c)),
+        sqlx::Error::Database(error) => {
+            error.code().map_or(StoreErrorKind::Unavailable, |c| kind_of_code(&c))
+        }
         // What a handler asked for, or another version wrote, is not what is read.
         sqlx::Error::RowNotFound
         | sqlx::Error::TypeNotFound { .. }
