@@ -125,7 +125,7 @@ pub struct IdempotencyKey(Arc<str>);
 
 impl IdempotencyKey {
     /// Wraps a value that `envelope` has checked already.
-    pub(crate) fn new_unchecked(key: impl Into<Arc<str>>) -> Self {
+    pub fn new_unchecked(key: impl Into<Arc<str>>) -> Self {
         Self(key.into())
     }
 

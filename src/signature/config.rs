@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
+use crate::config::SecretRef;
+
 /// How the deliveries of a source are verified. There is no default scheme: whoever wants
 /// unsigned deliveries writes `scheme = "none"`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -17,7 +19,7 @@ pub struct VerifyConfig {
     /// The secrets that may sign, newest first: `env:NAME`, `file:PATH`, or the secret itself.
     /// Several let an old and a new one overlap; a delivery that any of them signed is accepted.
     #[serde(default)]
-    pub secrets: Vec<String>,
+    pub secrets: Vec<SecretRef>,
     /// Oldest (and, unless `tolerance_future` says otherwise, newest) timestamp accepted, as in
     /// `"5m"`. A delivery that is exactly this old is accepted.
     #[serde(default, deserialize_with = "duration")]
