@@ -11,6 +11,7 @@ use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use crate::json_scan::JsonStr;
 use crate::source::Source;
 
 /// Longest event id accepted, in bytes. Well under PostgreSQL's 2704-byte limit of a btree entry,
@@ -58,6 +59,18 @@ impl JsonText {
     #[must_use]
     pub fn slice_of(whole: &Bytes, raw: &RawValue) -> Self {
         Self(whole.slice_ref(raw.get().as_bytes()))
+    }
+
+    /// The part of `whole` that `part` was borrowed from, without copying or checking again.
+    #[must_use]
+    pub fn part_of(whole: &Bytes, part: JsonStr<'_>) -> Self {
+        Self(whole.slice_ref(part.as_str().as_bytes()))
+    }
+
+    /// The JSON value `null`.
+    #[must_use]
+    pub const fn null() -> Self {
+        Self(Bytes::from_static(b"null"))
     }
 
     /// The JSON text, as sent.
@@ -112,7 +125,7 @@ pub struct IdempotencyKey(Arc<str>);
 
 impl IdempotencyKey {
     /// Wraps a value that `envelope` has checked already.
-    pub(crate) fn new_unchecked(key: impl Into<Arc<str>>) -> Self {
+    pub fn new_unchecked(key: impl Into<Arc<str>>) -> Self {
         Self(key.into())
     }
 

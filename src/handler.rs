@@ -27,6 +27,12 @@ impl TypeFilter {
         Self { patterns: patterns.into_iter().map(Into::into).collect() }
     }
 
+    /// As configured; none means every type.
+    #[must_use]
+    pub fn patterns(&self) -> &[String] {
+        &self.patterns
+    }
+
     #[must_use]
     pub fn matches(&self, event_type: &str) -> bool {
         self.patterns.is_empty()
@@ -71,6 +77,7 @@ pub struct HandlerReply {
 }
 
 /// The open transaction, as a connection of the store's own kind.
+#[derive(Debug)]
 pub enum HandlerConnection<'c> {
     Postgres(&'c mut PgConnection),
     Sqlite(&'c mut SqliteConnection),

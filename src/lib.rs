@@ -2,11 +2,21 @@
 //!
 //! The modules read in the order in which a request travels; `ARCHITECTURE.md` is the map.
 
+pub mod app;
+pub mod cli;
 pub mod clock;
+pub mod config;
+pub mod envelope;
 pub mod event;
 pub mod handler;
+pub mod http;
 pub mod inbox;
+pub mod json_pointer;
+pub mod json_scan;
+pub mod ledger;
+pub mod lifecycle;
 pub mod problem;
+pub mod pruner;
 pub mod reply;
 pub mod secret;
 pub mod signature;

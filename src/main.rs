@@ -1,1 +1,8 @@
-fn main() {}
+//! The program: everything is in the library.
+
+use std::process::ExitCode;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    hooklatch::cli::run().await
+}

@@ -22,6 +22,7 @@ pub enum Problem {
     NotFound,
     MethodNotAllowed,
     BodyTooLarge,
+    BodyTimeout,
     UnsupportedEncoding,
     MalformedRequest,
     MalformedBody,
@@ -35,18 +36,22 @@ pub enum Problem {
     EventRejected,
     EventTooOld,
     EventFailed,
+    NotRetryable,
     Unavailable,
+    NotReady,
+    DatabaseUnavailable,
     Unauthorized,
     Internal,
 }
 
 impl Problem {
     /// All of them, for the OpenAPI document and the tests.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 24] = [
         Self::UnknownSource,
         Self::NotFound,
         Self::MethodNotAllowed,
         Self::BodyTooLarge,
+        Self::BodyTimeout,
         Self::UnsupportedEncoding,
         Self::MalformedRequest,
         Self::MalformedBody,
@@ -60,7 +65,10 @@ impl Problem {
         Self::EventRejected,
         Self::EventTooOld,
         Self::EventFailed,
+        Self::NotRetryable,
         Self::Unavailable,
+        Self::NotReady,
+        Self::DatabaseUnavailable,
         Self::Unauthorized,
         Self::Internal,
     ];
@@ -78,12 +86,13 @@ impl Problem {
             Self::SignatureInvalid | Self::Unauthorized => 401,
             Self::UnknownSource | Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
-            Self::RequestInProgress => 409,
+            Self::BodyTimeout => 408,
+            Self::RequestInProgress | Self::NotRetryable => 409,
             Self::BodyTooLarge => 413,
             Self::UnsupportedEncoding => 415,
             Self::IdempotencyKeyReused | Self::EventRejected | Self::EventTooOld => 422,
             Self::EventFailed | Self::Internal => 500,
-            Self::Unavailable => 503,
+            Self::Unavailable | Self::NotReady | Self::DatabaseUnavailable => 503,
         }
     }
 
@@ -95,6 +104,7 @@ impl Problem {
             Self::NotFound => "not-found",
             Self::MethodNotAllowed => "method-not-allowed",
             Self::BodyTooLarge => "body-too-large",
+            Self::BodyTimeout => "body-timeout",
             Self::UnsupportedEncoding => "unsupported-encoding",
             Self::MalformedRequest => "malformed-request",
             Self::MalformedBody => "malformed-body",
@@ -108,7 +118,10 @@ impl Problem {
             Self::EventRejected => "event-rejected",
             Self::EventTooOld => "event-too-old",
             Self::EventFailed => "event-failed",
+            Self::NotRetryable => "not-retryable",
             Self::Unavailable => "unavailable",
+            Self::NotReady => "not-ready",
+            Self::DatabaseUnavailable => "database-unavailable",
             Self::Unauthorized => "unauthorized",
             Self::Internal => "internal",
         }
@@ -120,8 +133,9 @@ impl Problem {
         match self {
             Self::UnknownSource => "No source has this name.",
             Self::NotFound => "There is nothing here.",
-            Self::MethodNotAllowed => "Deliveries are POSTed.",
+            Self::MethodNotAllowed => "This method does nothing here; the Allow header names those that do.",
             Self::BodyTooLarge => "The body is larger than this receiver accepts.",
+            Self::BodyTimeout => "The body did not arrive in time. Send it again.",
             Self::UnsupportedEncoding => "Send the body without a Content-Encoding.",
             Self::MalformedRequest => "The request cannot be read.",
             Self::MalformedBody => "The body is not the JSON this source sends.",
@@ -143,7 +157,10 @@ impl Problem {
                 "The event is too old to tell whether it was processed. It was kept for the operator."
             }
             Self::EventFailed => "Processing the event failed. It was kept for the operator.",
+            Self::NotRetryable => "The dead letter cannot be applied as its source is configured now.",
             Self::Unavailable => "The delivery could not be stored now. Nothing was kept; send it again.",
+            Self::NotReady => "This process takes no deliveries now: it starts, stops, or has no database.",
+            Self::DatabaseUnavailable => "The database does not answer now. Try again shortly.",
             Self::Unauthorized => "A valid bearer token is needed.",
             Self::Internal => "Something went wrong here. Nothing was kept; send it again.",
         }

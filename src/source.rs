@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::envelope::EnvelopeRules;
 use crate::handler::HandlerBinding;
+use crate::signature::Verifier;
 
 /// Most handlers one source may have: a plan of handlers is a 64-bit mask.
 pub const MAX_HANDLERS: usize = 64;
@@ -40,6 +42,9 @@ pub struct Source {
     pub name: Arc<str>,
     /// The dedup scope.
     pub consumer: Arc<str>,
+    pub verifier: Verifier,
+    pub envelope: EnvelopeRules,
+    pub key_policy: KeyPolicy,
     pub replay_errors: ReplayErrors,
     /// What a success is answered with: 200, 201, 202 or 204.
     pub success_status: u16,
@@ -71,6 +76,7 @@ impl fmt::Debug for Source {
         f.debug_struct("Source")
             .field("name", &self.name)
             .field("consumer", &self.consumer)
+            .field("verifier", &self.verifier)
             .finish_non_exhaustive()
     }
 }

@@ -1,2 +1,190 @@
-//! x
+//! The inbox: deliveries in, answers out, each event applied once.
+//!
+//! [`Inbox`] is the handle. Behind it stand writers, each a small actor that turns what waits into
+//! one transaction (`writer.rs`), the batch algorithm (`apply.rs`) and the composition of answers
+//! (`answers.rs`). Knows neither HTTP nor SQL.
+
+mod answers;
+mod apply;
+mod claims;
+mod executing;
 pub mod outcome;
+mod retry;
+mod slots;
+mod writer;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::clock::Clock;
+use crate::event::Delivery;
+use crate::store::{BatchLimits, Store, Windows};
+use crate::telemetry::metrics::Metrics;
+
+use apply::Terms;
+use executing::Executing;
+use outcome::Answer;
+use writer::{Job, Writer};
+
+pub use retry::RetryError;
+pub(crate) use writer::with_causes;
+
+/// How often a waiting delivery looks whether its key is being processed elsewhere, once
+/// `inflight_wait` is over.
+const CONFLICT_CHECK_EVERY: Duration = Duration::from_millis(250);
+
+/// How the inbox works.
+#[derive(Clone, Debug)]
+pub struct InboxOptions {
+    /// Transactions at a time.
+    pub writers: usize,
+    /// Most deliveries in one transaction.
+    pub max_batch: usize,
+    /// Most deliveries that wait for one writer.
+    pub queue: usize,
+    /// How long a delivery waits for another one of the same key.
+    pub inflight_wait: Duration,
+    /// How long a delivery may take before it is answered 503.
+    pub deadline: Duration,
+    /// How long one statement, a handler's too, may run.
+    pub handler_timeout: Duration,
+    pub windows: Windows,
+}
+
+/// The handle to the inbox. Cheap to clone.
+#[derive(Clone)]
+pub struct Inbox {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    terms: Terms,
+    options: InboxOptions,
+    lanes: Vec<Lane>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+    metrics: Arc<Metrics>,
+}
+
+/// The way to one writer.
+struct Lane {
+    queue: mpsc::Sender<Job>,
+    executing: Arc<Executing>,
+}
+
+impl std::fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inbox").field("options", &self.shared.options).finish_non_exhaustive()
+    }
+}
+
+impl Inbox {
+    /// Starts the writers on the current runtime.
+    #[must_use]
+    pub fn start(store: Arc<dyn Store>, options: InboxOptions, clock: Clock, metrics: Arc<Metrics>) -> Self {
+        let terms = Terms {
+            limits: BatchLimits { lock_wait: options.inflight_wait, statement: options.handler_timeout },
+            windows: options.windows,
+        };
+        let stop = CancellationToken::new();
+        let tasks = TaskTracker::new();
+        let lanes = (0..options.writers.max(1))
+            .map(|_| {
+                let (queue, jobs) = mpsc::channel(options.queue.max(1));
+                let executing = Arc::new(Executing::default());
+                let writer =
+                    Writer::new(store.clone(), terms, options.max_batch, executing.clone(), metrics.clone());
+                tasks.spawn(writer.run(jobs, stop.clone()));
+                Lane { queue, executing }
+            })
+            .collect();
+        Self { shared: Arc::new(Shared { store, clock, terms, options, lanes, stop, tasks, metrics }) }
+    }
+
+    /// Hands a delivery to its writer and waits for the answer. The delivery is processed whether
+    /// or not the caller goes on waiting.
+    pub async fn submit(&self, delivery: Delivery) -> Answer {
+        let shared = &*self.shared;
+        let marks = Marks::of(&delivery);
+        let id = delivery.id;
+        let deadline = Instant::now() + shared.options.deadline;
+        let lane = &shared.lanes[marks.lane(shared.lanes.len())];
+        let (answer, mut answered) = oneshot::channel();
+        match lane.queue.try_send(Job { delivery, answer, deadline, marks }) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => return answers::unavailable("the queue is full"),
+            Err(mpsc::error::TrySendError::Closed(_)) => return answers::unavailable("shutting down"),
+        }
+        shared.metrics.queue_depth(self.waiting());
+
+        let mut wait = shared.options.inflight_wait;
+        loop {
+            let until = (Instant::now() + wait).min(deadline);
+            match tokio::time::timeout_at(until, &mut answered).await {
+                Ok(Ok(answer)) => return answer,
+                Ok(Err(_)) => {
+                    return answers::unavailable("the writer stopped before the delivery was settled");
+                }
+                Err(_) if Instant::now() >= deadline => {
+                    return answers::unavailable("the deadline passed before the delivery was settled");
+                }
+                Err(_) if lane.executing.holds_for_another(marks, id) => {
+                    return answers::conflict("the same key was still being processed");
+                }
+                Err(_) => wait = CONFLICT_CHECK_EVERY,
+            }
+        }
+    }
+
+    /// Deliveries that wait for a writer.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.shared.lanes.iter().map(|lane| lane.queue.max_capacity() - lane.queue.capacity()).sum()
+    }
+
+    /// Takes no more deliveries, settles those that wait, and returns when all are answered.
+    pub async fn drain(&self) {
+        self.shared.stop.cancel();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+    }
+}
+
+/// What tells that two deliveries are about the same thing: hashes of the first event's key and of
+/// the explicit idempotency key. A false match costs a 409 that the sender repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Marks {
+    event: u64,
+    key: Option<u64>,
+}
+
+impl Marks {
+    fn of(delivery: &Delivery) -> Self {
+        let hash = |value: &dyn Fn(&mut DefaultHasher)| {
+            let mut hasher = DefaultHasher::new();
+            value(&mut hasher);
+            hasher.finish()
+        };
+        Self {
+            event: hash(&|h| delivery.events.first().map(|e| &e.key).hash(h)),
+            key: delivery.explicit_key.as_ref().map(|k| hash(&|h| (&*delivery.source.name, &k.key).hash(h))),
+        }
+    }
+
+    /// The same event always takes the same lane, so that it never meets itself in two writers.
+    fn lane(self, lanes: usize) -> usize {
+        usize::try_from(self.event % lanes as u64).unwrap_or(0)
+    }
+
+    fn touches(self, other: Self) -> bool {
+        self.event == other.event || (self.key.is_some() && self.key == other.key)
+    }
+}

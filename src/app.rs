@@ -1,0 +1,226 @@
+//! The composition root: from a configuration to the running parts.
+//!
+//! The only place that picks the database by the scheme of its URL, and the only one that knows
+//! every part. What happens to the parts over time is `lifecycle.rs`'s matter.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::config::{Config, Database, HttpSection, InboxSection, Retention, StatementCache};
+use crate::http::{Limits, ServerSettings, ServerState, Services};
+use crate::inbox::{Inbox, InboxOptions};
+use crate::ledger::Ledger;
+use crate::pruner::Pruner;
+use crate::source::Source;
+use crate::store::awaited::AwaitedStore;
+use crate::store::postgres::{self, PostgresOptions, PostgresStore};
+use crate::store::sqlite::SqliteStore;
+use crate::store::{Dialect, Store, StoreError, StoreErrorKind};
+use crate::telemetry::metrics::Metrics;
+
+/// Ledger entries that wait to be written: a few seconds' worth at full load.
+const LEDGER_CAPACITY: usize = 100_000;
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum)]
+pub enum Role {
+    /// Takes deliveries.
+    Receive,
+    /// Deletes what has expired.
+    Prune,
+}
+
+/// Why a process cannot be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    #[error("cannot open the database {url}")]
+    Database {
+        url: String,
+        #[source]
+        cause: StoreError,
+    },
+    #[error("cannot listen on {address} ({key}); stop what listens there, or choose another address")]
+    Listen {
+        key: &'static str,
+        address: SocketAddr,
+        #[source]
+        cause: io::Error,
+    },
+}
+
+/// The parts of one process, listening but not yet answering.
+pub struct App {
+    pub(crate) state: Arc<ServerState>,
+    pub(crate) services: Services,
+    pub(crate) settings: ServerSettings,
+    /// `None` without [`Role::Receive`].
+    pub(crate) public: Option<TcpListener>,
+    pub(crate) admin: TcpListener,
+    /// `None` without [`Role::Prune`].
+    pub(crate) pruner: Option<Pruner>,
+    /// Set when the database could not be reached yet.
+    pub(crate) awaited: Option<Awaited>,
+    pub(crate) auto_migrate: bool,
+}
+
+/// A database that could not be reached yet, and the place its store will take.
+pub(crate) struct Awaited {
+    place: Arc<AwaitedStore>,
+    database: Database,
+    clock: Clock,
+}
+
+impl Awaited {
+    /// Tries to reach the database.
+    pub(crate) async fn attempt(&self) -> Result<(), StoreError> {
+        if !self.place.has_arrived() {
+            self.place.arrive(connect(&self.database, self.clock.clone()).await?);
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl App {
+    /// Builds the parts. Listens, so that an address in use is found out at once.
+    ///
+    /// # Errors
+    /// When an address is taken, or the database cannot be opened in a way that waiting would not
+    /// cure.
+    pub async fn build(
+        config: &Config,
+        sources: Vec<Arc<Source>>,
+        roles: &[Role],
+        clock: Clock,
+    ) -> Result<Self, AppError> {
+        let public = match roles.contains(&Role::Receive) {
+            true => Some(listen("http.listen", config.http.listen)?),
+            false => None,
+        };
+        let admin = listen("admin.listen", config.admin.listen)?;
+        let (store, awaited) = open_or_await(&config.database, &clock).await?;
+        let metrics = Arc::new(Metrics::new());
+        let services = Services {
+            inbox: start_inbox(&store, config, &clock, &metrics),
+            ledger: Ledger::start(store.clone(), LEDGER_CAPACITY, metrics.clone()),
+            store: store.clone(),
+            metrics: metrics.clone(),
+            clock: clock.clone(),
+            runtime: tokio::runtime::Handle::current(),
+        };
+        let limits = limits(&config.http);
+        let state =
+            Arc::new(ServerState::new(services.clone(), sources, limits, config.admin.token.as_ref()));
+        let pruner = roles.contains(&Role::Prune).then(|| Pruner {
+            store,
+            retention: config.retention.clone(),
+            metrics,
+            clock,
+        });
+        let settings = settings(&config.http);
+        let auto_migrate = config.database.auto_migrate;
+        Ok(Self { state, services, settings, public, admin, pruner, awaited, auto_migrate })
+    }
+}
+
+/// Opens the database that the URL names.
+///
+/// # Errors
+/// When it cannot be opened. The message does not show the password.
+pub async fn open_store(database: &Database, clock: Clock) -> Result<Arc<dyn Store>, AppError> {
+    connect(database, clock)
+        .await
+        .map_err(|cause| AppError::Database { url: database.url.to_string(), cause })
+}
+
+/// As [`open_store`]; a database elsewhere that does not answer now is waited for.
+async fn open_or_await(
+    database: &Database,
+    clock: &Clock,
+) -> Result<(Arc<dyn Store>, Option<Awaited>), AppError> {
+    let dialect = database.url.dialect();
+    match open_store(database, clock.clone()).await {
+        Ok(store) => Ok((store, None)),
+        Err(AppError::Database { cause, .. })
+            if cause.kind == StoreErrorKind::Unavailable && dialect == Dialect::Postgres =>
+        {
+            let place = Arc::new(AwaitedStore::new(dialect));
+            let awaited = Awaited { place: place.clone(), database: database.clone(), clock: clock.clone() };
+            Ok((place, Some(awaited)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn connect(database: &Database, clock: Clock) -> Result<Arc<dyn Store>, StoreError> {
+    let url = database.url.expose();
+    match database.url.dialect() {
+        Dialect::Sqlite => Ok(Arc::new(SqliteStore::connect(url, clock).await?)),
+        Dialect::Postgres => {
+            let options = PostgresOptions {
+                url: url.to_owned(),
+                max_connections: database.max_connections,
+                acquire_timeout: database.acquire_timeout,
+                statement_cache: match database.statement_cache {
+                    StatementCache::Auto => postgres::StatementCache::Auto,
+                    StatementCache::On => postgres::StatementCache::On,
+                    StatementCache::Off => postgres::StatementCache::Off,
+                },
+            };
+            Ok(Arc::new(PostgresStore::connect(options).await?))
+        }
+    }
+}
+
+/// Starts the inbox over an open store, as `serve` does; for `events retry` too.
+pub fn start_inbox(store: &Arc<dyn Store>, config: &Config, clock: &Clock, metrics: &Arc<Metrics>) -> Inbox {
+    Inbox::start(
+        store.clone(),
+        inbox_options(&config.inbox, &config.retention),
+        clock.clone(),
+        metrics.clone(),
+    )
+}
+
+fn inbox_options(inbox: &InboxSection, retention: &Retention) -> InboxOptions {
+    InboxOptions {
+        writers: inbox.writers,
+        max_batch: inbox.max_batch,
+        queue: inbox.queue,
+        inflight_wait: inbox.inflight_wait,
+        deadline: inbox.deadline,
+        handler_timeout: inbox.handler_timeout,
+        windows: retention.windows(),
+    }
+}
+
+fn limits(http: &HttpSection) -> Limits {
+    Limits {
+        max_body_bytes: http.max_body_bytes,
+        max_buffered_bytes: http.max_buffered_bytes,
+        body_timeout: http.body_timeout,
+    }
+}
+
+fn settings(http: &HttpSection) -> ServerSettings {
+    ServerSettings {
+        workers: http.workers,
+        max_connections: http.max_connections,
+        keep_alive: http.keep_alive,
+        head_timeout: http.head_timeout,
+        shutdown_timeout: http.shutdown_grace,
+        ..ServerSettings::default()
+    }
+}
+
+fn listen(key: &'static str, address: SocketAddr) -> Result<TcpListener, AppError> {
+    crate::http::bind(address).map_err(|cause| AppError::Listen { key, address, cause })
+}

@@ -1,0 +1,199 @@
+//! `hooklatch check`: would `serve` work here? One line a question, with the way out.
+
+use std::fmt;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use clap::Args;
+
+use crate::config::Config;
+use crate::handler::Step;
+use crate::lifecycle::{SchemaError, prepare_schema};
+
+use super::config_file::{ConfigFile, Workplace};
+use super::failure::{Failure, causes};
+
+/// How far our clock may be from the database's before somebody should look. Signatures are judged
+/// by our clock, expiry by the database's.
+const CLOCKS_MAY_DIFFER: Duration = Duration::from_secs(1);
+/// How long the database may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Check the configuration, the database and every handler, without starting anything.
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    #[command(flatten)]
+    file: ConfigFile,
+}
+
+/// How an answer is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Good,
+    Look,
+    Bad,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Good => "✓",
+            Self::Look => "!",
+            Self::Bad => "✗",
+        })
+    }
+}
+
+/// The lines that were printed.
+#[derive(Debug, Default)]
+struct Findings {
+    bad: usize,
+}
+
+impl Findings {
+    fn say(&mut self, verdict: Verdict, about: &str, what: &str) {
+        println!("{verdict} {about}: {}", what.replace('\n', "\n    "));
+        if verdict == Verdict::Bad {
+            self.bad += 1;
+        }
+    }
+}
+
+impl Check {
+    pub(super) async fn run(self) -> Result<(), Failure> {
+        let config = self.file.load()?;
+        let mut findings = Findings::default();
+        findings.say(Verdict::Good, "configuration", &self.file.name());
+        findings.say(Verdict::Good, "retention", "no window contradicts another");
+        about_sources(&config, &mut findings);
+        for warning in &config.warnings {
+            findings.say(
+                Verdict::Look,
+                &warning.place.to_string(),
+                &format!("{}: {}", warning.key, warning.message),
+            );
+        }
+        match tokio::time::timeout(PATIENCE, Workplace::open(&self.file)).await {
+            Ok(Ok(place)) => {
+                about_database(&place, &mut findings).await;
+                place.store.close().await;
+            }
+            Ok(Err(failure)) => findings.say(Verdict::Bad, "database", &failure.to_string()),
+            Err(_) => findings.say(Verdict::Bad, "database", &no_answer(&config)),
+        }
+        if findings.bad == 0 { Ok(()) } else { Err(Failure::said()) }
+    }
+}
+
+fn about_sources(config: &Config, findings: &mut Findings) {
+    if config.sources.is_empty() {
+        findings.say(
+            Verdict::Look,
+            "sources",
+            "there is none; every delivery would be answered 404. Add a [[source]]",
+        );
+    }
+    for source in &config.sources {
+        let section = &source.section;
+        let about = format!("source {}", section.name);
+        if source.source.verifier.scheme() == "none" {
+            findings.say(
+                Verdict::Look,
+                &about,
+                "deliveries are not verified: whoever reaches the port can send events",
+            );
+        }
+        if section.handler.is_empty() {
+            findings.say(
+                Verdict::Look,
+                &about,
+                "it has no [[source.handler]]: every event is recorded and ignored",
+            );
+        }
+        let remembered = config.retention.processed_events;
+        match source.source.verifier.replay_window() {
+            Some(window) if remembered < window => findings.say(Verdict::Look, &about, &format!(
+                "a captured delivery verifies for {}, longer than event keys are remembered; lengthen retention.processed_events",
+                crate::config::duration::show(window),
+            )),
+            _ => {}
+        }
+    }
+}
+
+async fn about_database(place: &Workplace, findings: &mut Findings) {
+    let store = &*place.store;
+    let url = place.config.database.url.to_string();
+    let asked = place.clock.now();
+    match tokio::time::timeout(PATIENCE, store.now()).await {
+        Ok(Ok(theirs)) => {
+            findings.say(Verdict::Good, "database", &format!("{url} answers"));
+            about_clocks(asked, theirs, place.clock.now(), findings);
+        }
+        Ok(Err(error)) => {
+            return findings.say(Verdict::Bad, "database", &format!("{url}: {}", causes(&error)));
+        }
+        Err(_) => return findings.say(Verdict::Bad, "database", &no_answer(&place.config)),
+    }
+    match prepare_schema(store, false).await {
+        Ok(()) => findings.say(Verdict::Good, "migrations", "all are applied"),
+        Err(SchemaError::Pending(names)) if place.config.database.auto_migrate => {
+            return findings.say(
+                Verdict::Look,
+                "migrations",
+                &format!("{} are missing; `serve` will apply them. Handlers were not checked", names.len()),
+            );
+        }
+        Err(error) => return findings.say(Verdict::Bad, "migrations", &causes(&error)),
+    }
+    about_handlers(place, findings).await;
+}
+
+fn about_clocks(
+    asked: DateTime<Utc>,
+    theirs: DateTime<Utc>,
+    answered: DateTime<Utc>,
+    findings: &mut Findings,
+) {
+    // Their reading was taken somewhere between our two.
+    let difference = if theirs < asked {
+        asked - theirs
+    } else if theirs > answered {
+        theirs - answered
+    } else {
+        chrono::TimeDelta::zero()
+    };
+    let milliseconds = difference.num_milliseconds();
+    if difference.to_std().is_ok_and(|difference| difference <= CLOCKS_MAY_DIFFER) {
+        findings.say(
+            Verdict::Good,
+            "clocks",
+            &format!("this machine and the database differ by {milliseconds} ms"),
+        );
+    } else {
+        findings.say(Verdict::Look, "clocks", &format!(
+            "this machine and the database differ by {milliseconds} ms; synchronise them, signatures are judged by this clock"
+        ));
+    }
+}
+
+async fn about_handlers(place: &Workplace, findings: &mut Findings) {
+    for source in place.config.run_time_sources() {
+        for (number, binding) in source.handlers.iter().enumerate() {
+            let Step::Sql(handler) = &binding.step else { continue };
+            let about = format!("source {} handler {}", source.name, number + 1);
+            match place.store.check_handler(handler).await {
+                Ok(()) => findings.say(Verdict::Good, &about, "the database accepts the statement"),
+                Err(error) => findings.say(Verdict::Bad, &about, &causes(&error)),
+            }
+        }
+    }
+}
+
+fn no_answer(config: &Config) -> String {
+    format!(
+        "{} did not answer within {} s; check host, port and firewall, or database.url",
+        config.database.url,
+        PATIENCE.as_secs()
+    )
+}

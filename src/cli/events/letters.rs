@@ -1,0 +1,102 @@
+//! Which dead letters an operator means, and whether the operator means it.
+
+use clap::Args;
+use uuid::Uuid;
+
+use crate::clock;
+use crate::store::{DeadLetter, DeadLetterFilter, Store, StoreError};
+
+use super::super::Failure;
+
+/// Dead letters read at a time.
+const PAGE: u32 = 100;
+
+/// Which dead letters: by id, by event, by source, or all.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(super) struct Chosen {
+    /// Ids of dead letters, as `events show` prints them
+    #[arg(value_name = "ID", conflicts_with_all = ["event_id", "source", "all"])]
+    ids: Vec<Uuid>,
+    /// Those of this event
+    #[arg(long, value_name = "ID", conflicts_with = "all")]
+    event_id: Option<String>,
+    /// Those of this source
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    source: Option<String>,
+    /// All of them
+    #[arg(long)]
+    all: bool,
+}
+
+impl Chosen {
+    /// How many there are now.
+    pub(super) async fn count(&self, store: &dyn Store) -> Result<u64, Failure> {
+        let mut count = 0;
+        let mut pages = self.pages();
+        while let Some(page) = pages.next(store).await? {
+            count += page.len() as u64;
+        }
+        Ok(count)
+    }
+
+    /// Reads them a page at a time, oldest first. Those that die from now on are left out: a retry
+    /// that fails again must not come round for ever. Ids grow with time.
+    pub(super) fn pages(&self) -> Pages<'_> {
+        Pages { chosen: self, ids: self.ids.iter(), after: None, until: clock::new_id(), done: false }
+    }
+}
+
+/// The dead letters that were chosen, a page at a time.
+pub(super) struct Pages<'c> {
+    chosen: &'c Chosen,
+    ids: std::slice::Iter<'c, Uuid>,
+    after: Option<Uuid>,
+    until: Uuid,
+    done: bool,
+}
+
+impl Pages<'_> {
+    /// The next page; `None` after the last.
+    pub(super) async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<DeadLetter>>, Failure> {
+        if !self.chosen.ids.is_empty() {
+            let Some(id) = self.ids.next() else { return Ok(None) };
+            let filter = DeadLetterFilter { id: Some(*id), limit: 1, ..DeadLetterFilter::default() };
+            let found = store.dead_letters(&filter).await?;
+            if found.is_empty() {
+                return Err(Failure::new(format!(
+                    "there is no dead letter {id}; `hooklatch events list --outcome rejected` shows what was refused"
+                )));
+            }
+            return Ok(Some(found));
+        }
+        if self.done {
+            return Ok(None);
+        }
+        let mut page = self.read(store).await?;
+        let read = page.len();
+        page.retain(|letter| letter.id < self.until);
+        self.done = page.len() < PAGE as usize || page.len() < read;
+        self.after = page.last().map(|letter| letter.id).or(self.after);
+        Ok(Some(page).filter(|page| !page.is_empty()))
+    }
+
+    async fn read(&self, store: &dyn Store) -> Result<Vec<DeadLetter>, StoreError> {
+        let filter = DeadLetterFilter {
+            source: self.chosen.source.clone(),
+            event_id: self.chosen.event_id.clone(),
+            id: None,
+            after: self.after,
+            limit: PAGE,
+        };
+        store.dead_letters(&filter).await
+    }
+}
+
+/// Goes on only with `--yes`; otherwise says what would happen.
+pub(super) fn confirm(yes: bool, what: &str) -> Result<(), Failure> {
+    if yes {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("this would {what}; add --yes to do it")))
+}

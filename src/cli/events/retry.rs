@@ -1,0 +1,109 @@
+//! `hooklatch events retry`: applies dead letters again, through the same path as a delivery.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use clap::Args;
+
+use crate::app;
+use crate::inbox::Inbox;
+use crate::inbox::outcome::Outcome;
+use crate::store::DeadLetter;
+use crate::telemetry::metrics::Metrics;
+
+use super::super::config_file::{ConfigFile, Workplace};
+use super::super::failure::{Failure, causes};
+use super::super::table;
+use super::letters::{Chosen, confirm};
+
+/// Apply dead letters again, now that what stood in their way is gone.
+#[derive(Debug, Args)]
+pub(in super::super) struct Retry {
+    #[command(flatten)]
+    file: ConfigFile,
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Do it; without, only the number is shown
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Retry {
+    pub(super) async fn run(self) -> Result<(), Failure> {
+        let place = Workplace::open(&self.file).await?;
+        let result = self.retry(&place).await;
+        place.store.close().await;
+        result
+    }
+
+    async fn retry(&self, place: &Workplace) -> Result<(), Failure> {
+        let count = self.chosen.count(&*place.store).await?;
+        if count == 0 {
+            println!("there are no such dead letters");
+            return Ok(());
+        }
+        confirm(self.yes, &format!("apply {count} dead letter(s) again"))?;
+        let inbox = app::start_inbox(&place.store, &place.config, &place.clock, &Arc::new(Metrics::new()));
+        let result = self.apply(place, &inbox).await;
+        inbox.drain().await;
+        result
+    }
+
+    async fn apply(&self, place: &Workplace, inbox: &Inbox) -> Result<(), Failure> {
+        let sources = place.config.run_time_sources();
+        let mut rows = table::new(["dead letter", "source", "event", "outcome", "why"]);
+        let mut tally: BTreeMap<String, u64> = BTreeMap::new();
+        let mut failed = false;
+        let mut pages = self.chosen.pages();
+        while let Some(page) = pages.next(&*place.store).await? {
+            for letter in page {
+                let labels =
+                    [letter.id.to_string(), letter.source.clone(), table::cell(&letter.key.event_id)];
+                let source = sources.iter().find(|source| *source.name == *letter.source).cloned();
+                let (outcome, why) = settle(inbox, letter, source).await;
+                failed |= !is_settled(outcome);
+                let outcome = outcome.map_or("not tried", Outcome::as_str);
+                *tally.entry(outcome.to_owned()).or_default() += 1;
+                let [id, source, event] = labels;
+                rows.add_row([id, source, event, outcome.to_owned(), table::cell(&why)]);
+            }
+        }
+        println!("{rows}");
+        for (outcome, count) in tally {
+            println!("{count} {outcome}");
+        }
+        if failed {
+            return Err(Failure::new("not every event was applied; the dead letters of the others are kept"));
+        }
+        Ok(())
+    }
+}
+
+async fn settle(
+    inbox: &Inbox,
+    letter: DeadLetter,
+    source: Option<Arc<crate::source::Source>>,
+) -> (Option<Outcome>, String) {
+    match inbox.retry(letter, source).await {
+        Ok(answer) => (Some(answer.outcome), answer.reason.unwrap_or_default()),
+        Err(error) => (None, causes(&error).replace('\n', " ")),
+    }
+}
+
+/// The event has taken effect, or needs none.
+fn is_settled(outcome: Option<Outcome>) -> bool {
+    match outcome {
+        Some(
+            Outcome::Applied | Outcome::Replayed | Outcome::Duplicate | Outcome::Stale | Outcome::Ignored,
+        ) => true,
+        Some(
+            Outcome::Rejected
+            | Outcome::Conflict
+            | Outcome::Mismatch
+            | Outcome::Unverified
+            | Outcome::Malformed
+            | Outcome::Unavailable,
+        )
+        | None => false,
+    }
+}

@@ -1,0 +1,63 @@
+//! The command line: one file a subcommand, each thin.
+//!
+//! What people read goes to standard output, failures and the log go to standard error. Exit codes:
+//! 0 success, 1 failure, 2 usage or configuration. `--json` is for scripts.
+
+mod check;
+mod config_file;
+mod events;
+mod failure;
+mod migrate;
+mod openapi;
+mod prune;
+mod send;
+mod serve;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use failure::Failure;
+
+/// Receives webhooks so that each event takes effect exactly once.
+#[derive(Debug, Parser)]
+#[command(name = "hooklatch", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Serve),
+    Migrate(migrate::Migrate),
+    Check(check::Check),
+    Prune(prune::Prune),
+    Send(send::Send),
+    #[command(subcommand)]
+    Events(events::Events),
+    Openapi(openapi::Openapi),
+}
+
+/// Runs the program with the arguments of the process.
+pub async fn run() -> ExitCode {
+    let command = Cli::parse().command;
+    // Each future is as large as what it runs; boxed, none burdens the others.
+    let outcome = match command {
+        Command::Serve(serve) => Box::pin(serve.run()).await,
+        Command::Migrate(migrate) => Box::pin(migrate.run()).await,
+        Command::Check(check) => Box::pin(check.run()).await,
+        Command::Prune(prune) => Box::pin(prune.run()).await,
+        Command::Send(send) => Box::pin(send.run()).await,
+        Command::Events(events) => Box::pin(events.run()).await,
+        Command::Openapi(openapi) => openapi.run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.print();
+            failure.exit_code()
+        }
+    }
+}

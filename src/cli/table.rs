@@ -1,0 +1,35 @@
+//! How tables and times look on a terminal.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{ContentArrangement, Table};
+
+/// Texts longer than this are cut: a table is for looking, `--json` has everything.
+const LONGEST_CELL: usize = 60;
+
+pub(super) fn new<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    table
+}
+
+/// A time to the millisecond, in UTC.
+pub(super) fn time(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// Text from outside, on one line, without control characters, cut to fit.
+pub(super) fn cell(text: &str) -> String {
+    let mut shown: String =
+        text.chars().take(LONGEST_CELL).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if text.chars().nth(LONGEST_CELL).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// Milliseconds with one digit after the point.
+pub(super) fn millis(duration: std::time::Duration) -> String {
+    format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
+}

@@ -1,0 +1,65 @@
+//! The configuration: one file a section, and how the file and the environment become values.
+//!
+//! A section struct holds what the operator wrote; [`Config`] holds what was looked up and checked.
+//! Who has a `Config` need not check again. `config.default.toml` documents every key; a test keeps
+//! it true. Knows nothing of HTTP or SQL beyond the words of the domain.
+
+mod address;
+pub mod admin;
+pub mod database;
+mod document;
+pub mod duration;
+pub mod environment;
+pub mod error;
+pub mod http;
+pub mod inbox;
+mod load;
+pub mod log;
+mod report;
+pub mod retention;
+pub mod secret_ref;
+pub mod source;
+mod wording;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::source::Source;
+
+pub use admin::Admin;
+pub use database::{Database, DatabaseUrl, StatementCache};
+pub use environment::Environment;
+pub use error::{ConfigError, Finding};
+pub use http::HttpSection;
+pub use inbox::InboxSection;
+pub use log::{LogFormat, LogSection};
+pub use retention::Retention;
+pub use secret_ref::SecretRef;
+pub use source::SourceConfig;
+
+/// Every key with its default, as a commented file.
+pub const DEFAULTS: &str = include_str!("../../config.default.toml");
+
+/// A configuration that can be used.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub http: HttpSection,
+    pub admin: Admin,
+    pub database: Database,
+    pub retention: Retention,
+    pub inbox: InboxSection,
+    pub log: LogSection,
+    pub sources: Vec<SourceConfig>,
+    /// What somebody should look at; `hooklatch check` shows it.
+    pub warnings: Vec<Finding>,
+}
+
+impl Config {
+    /// The sources as the running program knows them.
+    #[must_use]
+    pub fn run_time_sources(&self) -> Vec<Arc<Source>> {
+        self.sources.iter().map(|source| source.source.clone()).collect()
+    }
+}

@@ -1,0 +1,315 @@
+//! `[[source]]`: a sender, how its deliveries are verified and read, and what applies them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, de};
+
+use crate::envelope::{DEFAULT_FORM_FIELD, EnvelopeRules, Locator, Locators, OrderRule};
+use crate::handler::{HandlerBinding, SqlHandler, Step, TypeFilter};
+use crate::json_pointer::JsonPointer;
+use crate::signature::{Verifier, VerifyConfig};
+use crate::source::{KeyPolicy, MAX_HANDLERS, ReplayErrors, Source};
+use crate::store::Dialect;
+
+use super::duration;
+use super::environment::Environment;
+use super::report::Report;
+
+/// Longest name of a source or consumer.
+const MAX_NAME_BYTES: usize = 100;
+/// Most senders of one receiver.
+const MAX_SOURCES: usize = 1000;
+/// What a success may be answered with.
+const SUCCESS_STATUSES: [u16; 4] = [200, 201, 202, 204];
+
+/// A sender as the configuration writes it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceSection {
+    /// Names the source and its path, `/hooks/{name}`.
+    pub name: String,
+    /// The dedup scope. Two sources may share one. Unset: the name.
+    pub consumer: Option<String>,
+    /// How deliveries are verified. There is no default: whoever wants none writes it.
+    pub verify: VerifyConfig,
+    /// Where the event id is: `body:/pointer`, `header:NAME`, or a list that is joined by ":".
+    /// Unset: `body:/id`.
+    pub event_id: Option<Locators>,
+    /// Where the event type is, in the same way. Unset: `body:/type`.
+    pub event_type: Option<Locators>,
+    /// Where the time at which the event happened is.
+    pub event_time: Option<Locator>,
+    /// JSON pointer to what `data` means to handlers. Unset: the whole event.
+    pub data: Option<JsonPointer>,
+    /// JSON pointer to a list of events; "" is the body itself. Pointers are then relative to the
+    /// item.
+    pub items: Option<JsonPointer>,
+    /// Where an event stands in its entity's history; older events are not applied.
+    pub order_by: Option<OrderRule>,
+    /// The field that carries the JSON when the sender posts a form.
+    #[serde(default = "payload")]
+    pub form_field: String,
+    /// Whether the sender must, may or cannot name an `Idempotency-Key`.
+    #[serde(default)]
+    pub idempotency_key: KeyPolicy,
+    /// Which failures are stored under the key and replayed.
+    #[serde(default)]
+    pub replay_errors: ReplayErrors,
+    /// What a success is answered with: 200, 201, 202 or 204.
+    #[serde(default = "ok")]
+    pub success_status: u16,
+    /// How long the sender retries. `retention.processed_events` must be at least as long.
+    #[serde(default, deserialize_with = "duration::option::deserialize")]
+    pub retry_horizon: Option<Duration>,
+    /// What applies the events, in this order.
+    #[serde(default)]
+    pub handler: Vec<HandlerSection>,
+}
+
+fn ok() -> u16 {
+    SUCCESS_STATUSES[0]
+}
+
+fn payload() -> String {
+    DEFAULT_FORM_FIELD.to_owned()
+}
+
+/// What applies the events of some types.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HandlerSection {
+    /// Event types; one that ends in `*` matches by prefix. Empty: every type.
+    #[serde(default)]
+    pub on: Vec<String>,
+    /// The statement over `event`: one text, or one for each dialect.
+    pub sql: SqlText,
+}
+
+/// A statement, the same for both databases or one for each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SqlText {
+    Same(String),
+    PerDialect { postgres: Option<String>, sqlite: Option<String> },
+}
+
+impl SqlText {
+    /// The statement for a dialect, if there is one.
+    #[must_use]
+    pub fn for_dialect(&self, dialect: Dialect) -> Option<&str> {
+        match (self, dialect) {
+            (Self::Same(sql), _) => Some(sql),
+            (Self::PerDialect { postgres, .. }, Dialect::Postgres) => postgres.as_deref(),
+            (Self::PerDialect { sqlite, .. }, Dialect::Sqlite) => sqlite.as_deref(),
+        }
+    }
+}
+
+/// A sender, checked: what the operator wrote, and what came of it.
+#[derive(Clone, Debug)]
+pub struct SourceConfig {
+    pub section: SourceSection,
+    pub source: Arc<Source>,
+}
+
+impl SourceSection {
+    /// The dedup scope.
+    #[must_use]
+    pub fn consumer(&self) -> &str {
+        self.consumer.as_deref().unwrap_or(&self.name)
+    }
+
+    fn resolve(
+        self,
+        at: &str,
+        dialect: Option<Dialect>,
+        environment: &Environment,
+        report: &mut Report,
+    ) -> Option<SourceConfig> {
+        check_name(&format!("{at}.name"), &self.name, report);
+        if let Some(consumer) = &self.consumer {
+            check_name(&format!("{at}.consumer"), consumer, report);
+        }
+        if !SUCCESS_STATUSES.contains(&self.success_status) {
+            report.error(
+                &format!("{at}.success_status"),
+                format!(
+                    "{} is no success that a sender understands; write 200, 201, 202 or 204",
+                    self.success_status
+                ),
+            );
+        }
+        if self.handler.len() > MAX_HANDLERS {
+            report.error(
+                &format!("{at}.handler"),
+                format!(
+                    "{} handlers are more than {MAX_HANDLERS}; join statements or split the source",
+                    self.handler.len()
+                ),
+            );
+        }
+        let envelope = self.envelope();
+        if let Err(error) = envelope.check() {
+            report.error(&format!("{at}.event_id"), error.to_string());
+        }
+        let handlers: Vec<_> = self
+            .handler
+            .iter()
+            .enumerate()
+            .filter_map(|(number, handler)| {
+                handler.binding(&format!("{at}.handler[{number}].sql"), dialect, report)
+            })
+            .collect();
+        let source = Source {
+            name: self.name.as_str().into(),
+            consumer: self.consumer().into(),
+            verifier: self.verifier(at, environment, report)?,
+            envelope,
+            key_policy: self.idempotency_key,
+            replay_errors: self.replay_errors,
+            success_status: self.success_status,
+            handlers,
+        };
+        Some(SourceConfig { section: self, source: Arc::new(source) })
+    }
+
+    fn envelope(&self) -> EnvelopeRules {
+        let usual = EnvelopeRules::default();
+        EnvelopeRules {
+            event_id: self.event_id.clone().unwrap_or(usual.event_id),
+            event_type: self.event_type.clone().or(usual.event_type),
+            event_time: self.event_time.clone(),
+            data: self.data.clone(),
+            items: self.items.clone(),
+            order_by: self.order_by.clone(),
+            form_field: self.form_field.clone(),
+        }
+    }
+
+    /// `None` after an error was reported.
+    fn verifier(&self, at: &str, environment: &Environment, report: &mut Report) -> Option<Verifier> {
+        let key = format!("{at}.verify.secrets");
+        // All are looked up, so that every one that is missing is named.
+        let secrets: Vec<_> =
+            self.verify.secrets.iter().map(|reference| report.secret(&key, reference, environment)).collect();
+        let secrets = secrets.into_iter().collect::<Option<Vec<_>>>()?;
+        Verifier::new(&self.verify, secrets)
+            .map_err(|error| report.error(&format!("{at}.verify"), error.to_string()))
+            .ok()
+    }
+}
+
+impl HandlerSection {
+    /// `None` after an error was reported, or while the dialect is not known.
+    fn binding(&self, key: &str, dialect: Option<Dialect>, report: &mut Report) -> Option<HandlerBinding> {
+        let dialect = dialect?;
+        let Some(sql) = self.sql.for_dialect(dialect) else {
+            let dialect = dialect.as_str();
+            report.error(
+                key,
+                format!(
+                    "there is no statement for {dialect}, which database.url names; add {dialect} = \"…\""
+                ),
+            );
+            return None;
+        };
+        let handler = SqlHandler::new(sql).map_err(|error| report.error(key, error.to_string())).ok()?;
+        Some(HandlerBinding { on: TypeFilter::new(&self.on), step: Step::Sql(Arc::new(handler)) })
+    }
+}
+
+/// Checks the sources one by one and among themselves. One that is missing from the result has
+/// an error in the report.
+pub(super) fn resolve_all(
+    sections: Vec<SourceSection>,
+    dialect: Option<Dialect>,
+    environment: &Environment,
+    report: &mut Report,
+) -> Vec<SourceConfig> {
+    if sections.len() > MAX_SOURCES {
+        report.error("source", format!("{} sources are more than {MAX_SOURCES}", sections.len()));
+    }
+    let mut first: BTreeMap<String, usize> = BTreeMap::new();
+    for (number, section) in sections.iter().enumerate() {
+        if let Some(earlier) = first.get(&section.name) {
+            report.error(
+                &format!("source[{number}].name"),
+                format!(
+                    "source[{earlier}] is called {:?} too; a name is a path and can be used once",
+                    section.name
+                ),
+            );
+        } else {
+            first.insert(section.name.clone(), number);
+        }
+    }
+    warn_of_borrowed_scopes(&sections, report);
+    sections
+        .into_iter()
+        .enumerate()
+        .filter_map(|(number, section)| {
+            section.resolve(&format!("source[{number}]"), dialect, environment, report)
+        })
+        .collect()
+}
+
+/// A consumer that happens to be another source's name is more often a slip than meant.
+fn warn_of_borrowed_scopes(sections: &[SourceSection], report: &mut Report) {
+    let names: BTreeSet<&str> = sections.iter().map(|section| section.name.as_str()).collect();
+    for (number, section) in sections.iter().enumerate() {
+        if let Some(consumer) = &section.consumer
+            && *consumer != section.name
+            && names.contains(consumer.as_str())
+        {
+            report.warn(
+                &format!("source[{number}].consumer"),
+                format!("events of {:?} and of the source {consumer:?} share one dedup scope: an id seen by one is a duplicate for the other", section.name),
+            );
+        }
+    }
+}
+
+fn check_name(key: &str, name: &str, report: &mut Report) {
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+    if !starts_well || !is_plain || name.len() > MAX_NAME_BYTES {
+        report.error(key, format!(
+            "{name:?} cannot be a name; use 1 to {MAX_NAME_BYTES} of a-z, A-Z, 0-9, '-', '_' and '.', beginning with a letter or digit"
+        ));
+    }
+}
+
+impl<'de> Deserialize<'de> for SqlText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SqlVisitor)
+    }
+}
+
+struct SqlVisitor;
+
+/// The form with a statement for each dialect.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PerDialect {
+    postgres: Option<String>,
+    sqlite: Option<String>,
+}
+
+impl<'de> de::Visitor<'de> for SqlVisitor {
+    type Value = SqlText;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a statement in quotes, or { postgres = \"…\", sqlite = \"…\" }")
+    }
+
+    fn visit_str<E: de::Error>(self, sql: &str) -> Result<SqlText, E> {
+        Ok(SqlText::Same(sql.to_owned()))
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<SqlText, A::Error> {
+        let PerDialect { postgres, sqlite } =
+            PerDialect::deserialize(de::value::MapAccessDeserializer::new(map))?;
+        Ok(SqlText::PerDialect { postgres, sqlite })
+    }
+}

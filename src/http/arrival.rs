@@ -1,0 +1,89 @@
+//! The moment a request arrived, and the request as plain values.
+//!
+//! The only place that reads actix requests for the core.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use actix_web::HttpRequest;
+use actix_web::http::header::HeaderMap;
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::clock::{self, Clock};
+use crate::event::RawRequest;
+
+/// When and from where a request came, and the name it has from now on.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    pub(super) id: Uuid,
+    pub(super) at: DateTime<Utc>,
+    pub(super) started: Instant,
+    /// The address at the other end of the connection; behind a proxy, that is the proxy.
+    pub(super) peer: Option<String>,
+}
+
+impl Arrival {
+    pub(super) fn now(request: &HttpRequest, clock: &Clock) -> Self {
+        Self {
+            id: clock::new_id(),
+            at: clock.now(),
+            started: Instant::now(),
+            peer: request.peer_addr().map(|address| address.ip().to_string()),
+        }
+    }
+}
+
+/// The request as the core sees it.
+pub(super) fn raw_request(request: &HttpRequest, body: Bytes) -> RawRequest {
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+    RawRequest { target: Arc::from(target), headers: raw_headers(request.headers()), body }
+}
+
+/// All values share one buffer: a request has a dozen of them, and this is on everyone's way.
+fn raw_headers(headers: &HeaderMap) -> Vec<(String, Bytes)> {
+    let mut values = Vec::with_capacity(headers.iter().map(|(_, value)| value.len()).sum());
+    for (_, value) in headers {
+        values.extend_from_slice(value.as_bytes());
+    }
+    let values = Bytes::from(values);
+    let mut start = 0;
+    headers
+        .iter()
+        .map(|(name, value)| {
+            let end = start + value.len();
+            let value = values.slice(start..end);
+            start = end;
+            (name.as_str().to_owned(), value)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::http::header::{HeaderName, HeaderValue};
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[test]
+    fn a_raw_request_keeps_target_and_header_bytes() {
+        let request = TestRequest::post()
+            .uri("/hooks/shop?x=%31&y")
+            .insert_header(("X-One", "1"))
+            .insert_header((
+                HeaderName::from_static("x-bytes"),
+                HeaderValue::from_bytes(b"\xE9\xFF").expect("obs-text"),
+            ))
+            .append_header(("x-two", "a"))
+            .append_header(("x-two", "b"))
+            .to_http_request();
+        let raw = raw_request(&request, Bytes::from_static(b"{}"));
+        assert_eq!(&*raw.target, "/hooks/shop?x=%31&y");
+        assert_eq!(raw.header_values("x-one").collect::<Vec<_>>(), [b"1"]);
+        assert_eq!(raw.header_values("x-bytes").collect::<Vec<_>>(), [b"\xE9\xFF"]);
+        assert_eq!(raw.header_values("x-two").collect::<Vec<_>>(), [b"a", b"b"]);
+        assert_eq!(raw.body, "{}");
+    }
+}

@@ -1,0 +1,220 @@
+//! `POST /hooks/{source}`: size, source, signature, envelope, key, inbox, answer.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use actix_web::web::{Data, Path, Payload};
+use actix_web::{HttpRequest, HttpResponse};
+use futures_util::FutureExt;
+
+use crate::envelope::{self, EnvelopeError};
+use crate::event::{Delivery, ExplicitKey};
+use crate::http::answer;
+use crate::http::arrival::{Arrival, raw_request};
+use crate::http::body::{self, BodyError, Reservation};
+use crate::http::outlive::outlive;
+use crate::http::record::{self, Record};
+use crate::http::state::ServerState;
+use crate::inbox::outcome::{Answer, Outcome};
+use crate::problem::Problem;
+use crate::signature;
+use crate::source::Source;
+
+/// The method of every delivery: verified and fingerprinted with it.
+const METHOD: &str = "POST";
+
+/// `Retry-After` of a delivery that could not be taken here and now.
+const RETRY_SECONDS: u32 = 1;
+
+/// Takes a delivery.
+pub(super) async fn receive(
+    request: HttpRequest,
+    mut payload: Payload,
+    name: Path<String>,
+    state: Data<ServerState>,
+) -> HttpResponse {
+    let arrival = Arrival::now(&request, &state.services.clock);
+    let id = arrival.id;
+    let settled =
+        AssertUnwindSafe(ingest(&request, &mut payload, &name, &state, arrival)).catch_unwind().await;
+    let answer = settled.unwrap_or_else(|_| {
+        tracing::error!(delivery.id = %id, source.name = %name, "taking a delivery panicked");
+        Answer::from(Refused { outcome: Outcome::Unavailable, ..Refused::malformed(Problem::Internal) })
+    });
+    answer::keeping(answer::to_delivery(&answer, id), payload)
+}
+
+/// Everything the path leads to but `POST`.
+pub(super) async fn wrong_method(
+    request: HttpRequest,
+    payload: Payload,
+    state: Data<ServerState>,
+) -> HttpResponse {
+    let response = refuse_path(&request, &state, Problem::MethodNotAllowed);
+    answer::unread(answer::allowing(response, METHOD), &request, payload).await
+}
+
+/// Whatever no route leads to; below `/hooks` it is answered as a delivery is.
+pub(super) async fn nothing_here(
+    request: HttpRequest,
+    payload: Payload,
+    state: Data<ServerState>,
+) -> HttpResponse {
+    let path = request.path();
+    let response = if path == "/hooks" || path.starts_with("/hooks/") {
+        refuse_path(&request, &state, Problem::UnknownSource)
+    } else {
+        answer::problem(Problem::NotFound)
+    };
+    answer::unread(response, &request, payload).await
+}
+
+async fn ingest(
+    request: &HttpRequest,
+    payload: &mut Payload,
+    name: &str,
+    state: &Data<ServerState>,
+    arrival: Arrival,
+) -> Answer {
+    let size = body::check_length(request.headers(), &state.limits);
+    let Some(source) = state.sources.find(name) else {
+        let refused = size.map_or_else(Refused::from, |()| Refused::malformed(Problem::UnknownSource));
+        let answer = Answer::from(refused);
+        record::unknown_source(&state.services.metrics, &arrival, answer.outcome);
+        body::discard_rest(payload, request.headers()).await;
+        return answer;
+    };
+    let mut record = Record::open(arrival, Arc::clone(&source));
+    match admit(request, payload, source, state, &mut record).await {
+        Ok(admitted) => outlive(&state.services.runtime, settle(Data::clone(state), admitted, record)).await,
+        Err(refused) => {
+            let answer = Answer::from(refused);
+            record.close(&answer, &state.services);
+            body::discard_rest(payload, request.headers()).await;
+            answer
+        }
+    }
+}
+
+/// Everything that is checked before the inbox, cheapest first. Notes on the way what is known.
+async fn admit(
+    request: &HttpRequest,
+    payload: &mut Payload,
+    source: Arc<Source>,
+    state: &ServerState,
+    record: &mut Record,
+) -> Result<Admitted, Refused> {
+    let headers = request.headers();
+    record.note_body(body::declared_length(headers).unwrap_or(0));
+    body::check_length(headers, &state.limits)?;
+    body::check_encoding(headers)?;
+    let body = body::read(payload, headers, &state.limits, &state.budget).await?;
+    record.note_body(body.bytes.len());
+
+    let raw = raw_request(request, body.bytes);
+    let verified = source.verifier.verify(METHOD, &raw, record.arrival().at)?;
+    if let Some(secret) = verified.secret_index {
+        state.services.metrics.signature_matched(&source.name, secret);
+    }
+    let parsed = source.envelope.parse(&source.consumer, &raw)?;
+    record.note_events(&parsed.events);
+    let key = envelope::idempotency_key(source.key_policy, &raw)?;
+    if let Some(key) = &key {
+        record.note_key(key);
+    }
+    let explicit_key = key
+        .map(|key| ExplicitKey { key, fingerprint: envelope::fingerprint(METHOD, &raw.target, &raw.body) });
+    let delivery = Delivery {
+        id: record.arrival().id,
+        source,
+        events: parsed.events,
+        is_batch: parsed.is_batch,
+        explicit_key,
+        request: raw,
+        received_at: record.arrival().at,
+    };
+    Ok(Admitted { delivery, memory: body.reservation })
+}
+
+/// A delivery that may go to the inbox, with the memory its body holds.
+struct Admitted {
+    delivery: Delivery,
+    memory: Reservation,
+}
+
+/// Hands the delivery over and notes what became of it, whether or not the sender still waits.
+async fn settle(state: Data<ServerState>, admitted: Admitted, record: Record) -> Answer {
+    let Admitted { delivery, memory } = admitted;
+    let answer = state.services.inbox.submit(delivery).await;
+    drop(memory);
+    record.close(&answer, &state.services);
+    answer
+}
+
+/// Why a delivery does not get to the inbox.
+struct Refused {
+    problem: Problem,
+    outcome: Outcome,
+    /// For the ledger.
+    reason: Option<String>,
+    /// Whether the sender may read the reason too.
+    is_told: bool,
+}
+
+impl Refused {
+    fn malformed(problem: Problem) -> Self {
+        Self { problem, outcome: Outcome::Malformed, reason: None, is_told: false }
+    }
+}
+
+impl From<BodyError> for Refused {
+    fn from(error: BodyError) -> Self {
+        let outcome = match error {
+            BodyError::NoRoom => Outcome::Unavailable,
+            _ => Outcome::Malformed,
+        };
+        Self { problem: error.problem(), outcome, reason: Some(error.to_string()), is_told: false }
+    }
+}
+
+impl From<signature::Refusal> for Refused {
+    fn from(refusal: signature::Refusal) -> Self {
+        Self {
+            problem: Problem::SignatureInvalid,
+            outcome: Outcome::Unverified,
+            reason: Some(refusal.to_string()),
+            is_told: false,
+        }
+    }
+}
+
+impl From<EnvelopeError> for Refused {
+    fn from(error: EnvelopeError) -> Self {
+        let reason = Some(error.to_string());
+        Self { problem: error.problem(), outcome: Outcome::Malformed, reason, is_told: true }
+    }
+}
+
+impl From<Refused> for Answer {
+    fn from(refused: Refused) -> Self {
+        Self {
+            outcome: refused.outcome,
+            reply: match &refused.reason {
+                Some(reason) if refused.is_told => refused.problem.reply_with(reason),
+                _ => refused.problem.reply(),
+            },
+            replayed: false,
+            retry_after_seconds: matches!(refused.outcome, Outcome::Unavailable).then_some(RETRY_SECONDS),
+            events: Vec::new(),
+            reason: refused.reason,
+        }
+    }
+}
+
+/// The answer to a path that leads to no source's `POST`.
+fn refuse_path(request: &HttpRequest, state: &ServerState, problem: Problem) -> HttpResponse {
+    let arrival = Arrival::now(request, &state.services.clock);
+    let answer = Answer::from(Refused::malformed(problem));
+    record::unknown_source(&state.services.metrics, &arrival, answer.outcome);
+    answer::to_delivery(&answer, arrival.id)
+}

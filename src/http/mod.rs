@@ -1,0 +1,60 @@
+//! The HTTP boundary: two servers, their routes, and the translation between HTTP and the core.
+//!
+//! The route table below is all there is. The public server takes deliveries and says whether the
+//! process is alive; everything for operators is on the admin server, behind its token. Only this
+//! module knows HTTP types.
+//!
+//! Invariant: a body that a handler did not read stays with the response until that is sent
+//! (`answer::keeping`). So the server closes such a connection instead of draining it.
+
+mod admin;
+mod answer;
+mod arrival;
+mod body;
+mod docs;
+mod health;
+mod ingest;
+mod openapi;
+mod outlive;
+mod record;
+mod server;
+mod state;
+
+use actix_web::middleware::from_fn;
+use actix_web::web::{self, ServiceConfig};
+
+pub use openapi::openapi;
+pub use server::{ServerSettings, admin_server, bind, public_server};
+pub use state::{Limits, ServerState, Services, SourceTable};
+
+/// What the senders see.
+fn public_routes(config: &mut ServiceConfig) {
+    config
+        .service(
+            web::resource("/hooks/{source}")
+                .route(web::post().to(ingest::receive))
+                .default_service(web::to(ingest::wrong_method)),
+        )
+        .service(health::live_resource())
+        .service(
+            web::resource("/readyz")
+                .route(web::get().to(health::ready))
+                .route(web::head().to(health::ready))
+                .default_service(web::to(answer::only_get)),
+        )
+        .default_service(web::to(ingest::nothing_here));
+}
+
+/// What operators see. `/healthz` needs no token, everything else does when one is set.
+fn admin_routes(config: &mut ServiceConfig) {
+    config.service(health::live_resource()).service(
+        web::scope("")
+            .wrap(from_fn(admin::guard::catch_panics))
+            .wrap(from_fn(admin::guard::require_token))
+            .route("/metrics", web::get().to(admin::metrics::expose))
+            .route("/docs", web::get().to(docs::page))
+            .route("/openapi.json", web::get().to(openapi::document))
+            .service(web::scope("/api/v1").configure(admin::routes))
+            .default_service(web::to(answer::not_found)),
+    );
+}

@@ -1,0 +1,419 @@
+//! The batch algorithm: one transaction for many deliveries, each event applied once.
+//!
+//! Exists once, over the verbs of [`Batch`]; the dialects hold SQL and binds. In order: claim the
+//! idempotency keys, insert the event keys, read the rest back, run the handlers over what is
+//! fresh, write what deviates from the expected, answer, commit. Nothing is sent before the commit.
+
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+
+use crate::clock;
+use crate::event::{Delivery, EventKey};
+use crate::handler::HandlerReply;
+use crate::inbox::answers;
+use crate::inbox::claims::Claims;
+use crate::inbox::outcome::{Answer, EventState};
+use crate::inbox::slots::{Fate, Slots, Standing};
+use crate::reply::Reply;
+use crate::source::{HandlerMask, ReplayErrors, Source};
+use crate::store::{
+    Age, Batch, BatchLimits, DeathCause, EntityRef, FreshEvent, HandlerResult, NewDeadLetter, Revision,
+    Store, StoreError, StoreErrorKind, StoredEvent, Windows,
+};
+
+/// How often a key may turn out to be pruned or expired between insert and read before the batch
+/// starts again. Each round needs another transaction to interfere.
+pub(super) const MAX_CLAIM_ROUNDS: usize = 4;
+
+/// The status codes a handler may answer with; another is a mistake, and the source's own serves.
+const ANSWERABLE: std::ops::RangeInclusive<u16> = 200..=599;
+
+/// Why this batch is applied.
+#[derive(Clone, Debug)]
+pub(super) enum Mode {
+    /// Deliveries from outside.
+    Receive,
+    /// An operator applies a dead letter again: earlier refusals and the event's age do not count.
+    Retry,
+    /// The transaction of this delivery cannot commit: its new events are rejected unseen.
+    Refuse(String),
+}
+
+/// The terms every batch runs under.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    pub limits: BatchLimits,
+    pub windows: Windows,
+}
+
+/// A committed batch.
+pub(super) struct Committed {
+    /// In the order of the deliveries.
+    pub answers: Vec<Answer>,
+    /// Events that a handler failed on.
+    pub poisoned: usize,
+    /// How long the transaction took, commit included.
+    pub took: Duration,
+}
+
+/// Why a batch was not committed.
+pub(super) enum NotCommitted {
+    Store(StoreError),
+    /// These deliveries carry several events of which one failed for now: without them the batch
+    /// may succeed. Nothing of a delivery is kept unless all of it can be answered.
+    Exclude(Vec<(usize, String)>),
+}
+
+impl From<StoreError> for NotCommitted {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Applies `deliveries` in one transaction. `chunk` events share a subtransaction.
+pub(super) async fn apply(
+    store: &dyn Store,
+    deliveries: &[&Delivery],
+    terms: &Terms,
+    mode: &Mode,
+    chunk: usize,
+) -> Result<Committed, NotCommitted> {
+    let started = Instant::now();
+    let mut batch = store.begin(terms.limits).await?;
+    let claims = Claims::make(&mut *batch, deliveries, terms.windows).await?;
+    let slots = Slots::collect(deliveries, |at| claims.is_open(at));
+    let mut run = Run { batch, slots, terms, mode, chunk };
+
+    run.insert_or_read_back().await?;
+    run.refuse_what_cannot_be_judged().await?;
+    run.run_handlers_in_waves().await?;
+    run.exclude_half_failed_batches()?;
+    run.write_deviations().await?;
+
+    let Run { mut batch, slots, .. } = run;
+    let poisoned = count_poisoned(&slots);
+    let answers = answers::compose(deliveries, &claims, &slots);
+    claims.settle(&mut *batch, &answers).await?;
+    batch.commit().await?;
+    Ok(Committed {
+        answers: answers.into_iter().map(|a| a.answer).collect(),
+        poisoned,
+        took: started.elapsed(),
+    })
+}
+
+/// A batch on its way.
+struct Run<'a> {
+    batch: Box<dyn Batch>,
+    slots: Slots<'a>,
+    terms: &'a Terms,
+    mode: &'a Mode,
+    chunk: usize,
+}
+
+impl<'a> Run<'a> {
+    /// Inserts the event keys; reads back those that were there. A row that does not count any
+    /// more is removed and inserted anew; one that the pruner took in between is tried again.
+    async fn insert_or_read_back(&mut self) -> Result<(), NotCommitted> {
+        let mut open: Vec<usize> = (0..self.slots.slots.len()).collect();
+        for _ in 0..MAX_CLAIM_ROUNDS {
+            if open.is_empty() {
+                return Ok(());
+            }
+            let rows: Vec<_> = open.iter().map(|&at| self.slots.slots[at].row()).collect();
+            let inserted = self.batch.insert_events(&rows).await?;
+            open = open.into_iter().zip(inserted).filter_map(|(at, fresh)| (!fresh).then_some(at)).collect();
+            if open.is_empty() {
+                return Ok(());
+            }
+            open = self.read_back(&open).await?;
+        }
+        if open.is_empty() {
+            return Ok(());
+        }
+        Err(contention("insert event keys", "rows kept vanishing between insert and read"))
+    }
+
+    /// Returns the slots that are to be inserted again.
+    async fn read_back(&mut self, open: &[usize]) -> Result<Vec<usize>, NotCommitted> {
+        let keys: Vec<&EventKey> = open.iter().map(|&at| self.slots.slots[at].key()).collect();
+        let stored = self.batch.stored_events(&keys, self.terms.windows).await?;
+        let mut again = Vec::new();
+        let mut remove = Vec::new();
+        for (&at, row) in open.iter().zip(stored) {
+            let slot = &mut self.slots.slots[at];
+            match row {
+                Some(row) if counts(&row, &slot.fresh.delivery.source, self.mode) => {
+                    slot.standing = Standing::Stored(row);
+                }
+                Some(row) => {
+                    slot.was_rejected = row.state == EventState::Rejected;
+                    remove.push(slot.key());
+                    again.push(at);
+                }
+                None => again.push(at),
+            }
+        }
+        if !remove.is_empty() {
+            self.batch.remove_events(&remove, self.terms.windows).await?;
+        }
+        Ok(again)
+    }
+
+    /// An event older than the memory of events cannot be told from one that was processed and
+    /// forgotten; and a delivery whose commit fails for good is refused without running again.
+    async fn refuse_what_cannot_be_judged(&mut self) -> Result<(), NotCommitted> {
+        let refused = match self.mode {
+            Mode::Retry => return Ok(()),
+            Mode::Refuse(reason) => Some(reason.clone()),
+            Mode::Receive => None,
+        };
+        let mut now: Option<DateTime<Utc>> = None;
+        for at in self.slots.pending_in_arrival_order() {
+            let slot = &mut self.slots.slots[at];
+            if let Some(reason) = &refused {
+                let rejected = Fate::Rejected { cause: DeathCause::Rejected, reason: reason.clone() };
+                slot.standing = Standing::Settled(rejected);
+                continue;
+            }
+            let Some(occurred_at) = slot.fresh.event.occurred_at else { continue };
+            let now = match now {
+                Some(now) => now,
+                None => *now.insert(self.batch.now().await?),
+            };
+            let age = (now - occurred_at).to_std().unwrap_or_default();
+            if age > self.terms.windows.events {
+                let reason = format!(
+                    "the event is {} old, longer than retention.processed_events ({}): nobody can tell whether it was processed before",
+                    humantime::format_duration(Duration::from_secs(age.as_secs())),
+                    humantime::format_duration(self.terms.windows.events),
+                );
+                slot.standing = Standing::Settled(Fate::Rejected { cause: DeathCause::TooOld, reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the handlers over what is fresh. Two events of one entity are never in one statement:
+    /// the second waits for the next wave, and sees what the first left.
+    async fn run_handlers_in_waves(&mut self) -> Result<(), NotCommitted> {
+        let mut waiting = self.slots.pending_in_arrival_order();
+        waiting.retain(|&at| {
+            let slot = &mut self.slots.slots[at];
+            if slot.mask.is_empty() {
+                slot.standing = Standing::Settled(Fate::Ignored);
+            }
+            !slot.mask.is_empty()
+        });
+        while !waiting.is_empty() {
+            let (wave, rest) = self.split_wave(waiting);
+            waiting = rest;
+            let wave = self.drop_stale(wave).await?;
+            for group in self.by_plan(&wave) {
+                self.run_group(&group).await?;
+            }
+            self.advance(&wave).await?;
+        }
+        Ok(())
+    }
+
+    /// The first event of each entity, and all events without one; then the others.
+    fn split_wave(&self, waiting: Vec<usize>) -> (Vec<usize>, Vec<usize>) {
+        let mut entities = std::collections::HashSet::new();
+        waiting.into_iter().partition(|&at| self.entity(at).is_none_or(|(entity, _)| entities.insert(entity)))
+    }
+
+    /// The entity and sequence of an ordered event.
+    fn entity(&self, at: usize) -> Option<(EntityRef<'a>, i64)> {
+        let event = self.slots.slots[at].fresh.event;
+        let order = event.order.as_ref()?;
+        Some((EntityRef { consumer: &event.key.consumer, entity: &order.entity }, order.sequence))
+    }
+
+    /// Sorted by entity, so that replicas lock in one order.
+    fn entities(&self, wave: &[usize]) -> Vec<(EntityRef<'a>, i64, usize)> {
+        let mut entities: Vec<_> = wave
+            .iter()
+            .filter_map(|&at| self.entity(at).map(|(entity, sequence)| (entity, sequence, at)))
+            .collect();
+        entities.sort_unstable();
+        entities
+    }
+
+    /// Settles events older than what their entity has seen; returns the others.
+    async fn drop_stale(&mut self, wave: Vec<usize>) -> Result<Vec<usize>, NotCommitted> {
+        let entities = self.entities(&wave);
+        if entities.is_empty() {
+            return Ok(wave);
+        }
+        let refs: Vec<_> = entities.iter().map(|&(entity, ..)| entity).collect();
+        let seen = self.batch.entity_sequences(&refs).await?;
+        for (&(_, sequence, at), seen) in entities.iter().zip(seen) {
+            if seen.is_some_and(|seen| seen > sequence) {
+                self.slots.slots[at].standing = Standing::Settled(Fate::Stale);
+            }
+        }
+        Ok(wave
+            .into_iter()
+            .filter(|&at| matches!(self.slots.slots[at].standing, Standing::Pending))
+            .collect())
+    }
+
+    /// Events that run through the same handlers of one source.
+    fn by_plan(&self, wave: &[usize]) -> Vec<Vec<usize>> {
+        let mut groups: Vec<((*const Source, HandlerMask), Vec<usize>)> = Vec::new();
+        for &at in wave {
+            let slot = &self.slots.slots[at];
+            let plan = (std::sync::Arc::as_ptr(&slot.fresh.delivery.source), slot.mask);
+            match groups.iter_mut().find(|(other, _)| *other == plan) {
+                Some((_, group)) => group.push(at),
+                None => groups.push((plan, vec![at])),
+            }
+        }
+        groups.into_iter().map(|(_, group)| group).collect()
+    }
+
+    async fn run_group(&mut self, group: &[usize]) -> Result<(), NotCommitted> {
+        let Some(&first) = group.first() else { return Ok(()) };
+        let source = &self.slots.slots[first].fresh.delivery.source;
+        let mask = self.slots.slots[first].mask;
+        let events: Vec<FreshEvent<'a>> = group.iter().map(|&at| self.slots.slots[at].fresh).collect();
+        let results = self.batch.run_handlers(source, mask, &events, self.chunk).await?;
+        for (&at, result) in group.iter().zip(results) {
+            let slot = &mut self.slots.slots[at];
+            slot.standing = Standing::Settled(fate_of(result, &slot.fresh.delivery.source, slot.key()));
+        }
+        Ok(())
+    }
+
+    /// Notes what the entities of the applied events have now seen.
+    async fn advance(&mut self, wave: &[usize]) -> Result<(), NotCommitted> {
+        let applied: Vec<_> = self
+            .entities(wave)
+            .into_iter()
+            .filter(|&(.., at)| matches!(self.slots.slots[at].standing, Standing::Settled(Fate::Applied(_))))
+            .map(|(entity, sequence, _)| (entity, sequence))
+            .collect();
+        if applied.is_empty() || self.batch.advance_entities(&applied).await? {
+            return Ok(());
+        }
+        Err(contention("advance entity versions", "another transaction has just seen something newer"))
+    }
+
+    /// A delivery of several events is answered as a whole: when one of them failed for now, the
+    /// delivery is left out, so that nothing of it is stored and the sender comes again.
+    fn exclude_half_failed_batches(&self) -> Result<(), NotCommitted> {
+        let mut excluded: Vec<(usize, String)> = Vec::new();
+        for slot in &self.slots.slots {
+            if let Standing::Settled(Fate::Failed { reason }) = &slot.standing
+                && slot.fresh.delivery.events.len() > 1
+                && !excluded.iter().any(|(at, _)| *at == slot.owner)
+            {
+                excluded.push((slot.owner, reason.clone()));
+            }
+        }
+        if excluded.is_empty() { Ok(()) } else { Err(NotCommitted::Exclude(excluded)) }
+    }
+
+    /// Writes what became other than the inserted rows say.
+    async fn write_deviations(&mut self) -> Result<(), NotCommitted> {
+        let mut forget = Vec::new();
+        let mut revise = Vec::new();
+        let mut bury = Vec::new();
+        let mut exhume = Vec::new();
+        for slot in &self.slots.slots {
+            let fate = match &slot.standing {
+                Standing::Settled(fate) => fate,
+                Standing::Stored(row) => {
+                    if matches!(self.mode, Mode::Retry) && row.state != EventState::Rejected {
+                        exhume.push(slot.key());
+                    }
+                    continue;
+                }
+                Standing::Pending => continue,
+            };
+            let Some((state, status, reply)) = fate.stored_as(slot.fresh.delivery.source.success_status)
+            else {
+                forget.push(slot.key());
+                continue;
+            };
+            if state != slot.row().state || reply.is_some() {
+                revise.push(Revision { key: slot.key(), state, status, reply });
+            }
+            if let Fate::Rejected { cause, reason } = fate {
+                bury.push(NewDeadLetter { id: clock::new_id(), fresh: slot.fresh, cause: *cause, reason });
+            } else if slot.was_rejected || matches!(self.mode, Mode::Retry) {
+                exhume.push(slot.key());
+            }
+        }
+        if !forget.is_empty() {
+            self.batch.forget_events(&forget).await?;
+        }
+        if !revise.is_empty() {
+            self.batch.revise_events(&revise).await?;
+        }
+        if !bury.is_empty() {
+            self.batch.bury(&bury).await?;
+        }
+        if !exhume.is_empty() {
+            self.batch.exhume(&exhume).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a stored row still stands for its event. A rejected event has not taken effect: it
+/// counts only while its answer is replayed.
+fn counts(row: &StoredEvent, source: &Source, mode: &Mode) -> bool {
+    match (row.state, row.age) {
+        (_, Age::Expired) => false,
+        (EventState::Rejected, Age::AnswerLive) => {
+            !matches!(mode, Mode::Retry) && source.replay_errors != ReplayErrors::None
+        }
+        (EventState::Rejected, Age::EventLive) => false,
+        (EventState::Applied | EventState::Ignored | EventState::Stale, Age::AnswerLive | Age::EventLive) => {
+            true
+        }
+    }
+}
+
+fn fate_of(result: HandlerResult, source: &Source, key: &EventKey) -> Fate {
+    match result {
+        HandlerResult::Applied(reply) => Fate::Applied(reply.map(|own| own_reply(own, source, key))),
+        HandlerResult::Failed { permanent: true, reason } => {
+            Fate::Rejected { cause: DeathCause::Rejected, reason }
+        }
+        HandlerResult::Failed { permanent: false, reason } if source.replay_errors == ReplayErrors::All => {
+            Fate::Rejected { cause: DeathCause::Failed, reason }
+        }
+        HandlerResult::Failed { permanent: false, reason } => Fate::Failed { reason },
+    }
+}
+
+/// A handler's own answer, whole: what it left out is taken from the standard one.
+fn own_reply(own: HandlerReply, source: &Source, key: &EventKey) -> Reply {
+    let status = own.status.filter(|status| ANSWERABLE.contains(status)).unwrap_or(source.success_status);
+    let mut reply = Reply::standard(EventState::Applied, status, key);
+    if let Some(body) = own.body {
+        reply.body = body.into();
+    }
+    for (name, value) in own.headers {
+        let name = name.to_ascii_lowercase();
+        reply.headers.retain(|(other, _)| *other != name);
+        reply.headers.push((name, value));
+    }
+    reply
+}
+
+fn count_poisoned(slots: &Slots<'_>) -> usize {
+    let poisoned = |standing: &Standing| {
+        matches!(standing, Standing::Settled(Fate::Rejected { cause, .. }) if *cause != DeathCause::TooOld)
+            || matches!(standing, Standing::Settled(Fate::Failed { .. }))
+    };
+    slots.slots.iter().filter(|slot| poisoned(&slot.standing)).count()
+}
+
+pub(super) fn contention(doing: &'static str, why: &'static str) -> NotCommitted {
+    NotCommitted::Store(StoreError::new(StoreErrorKind::Contention, doing, why))
+}

@@ -1,0 +1,256 @@
+//! A writer: takes what waits, makes one transaction of it, answers each delivery.
+//!
+//! Group commit without a timer: the first delivery opens a batch, everything that waits already
+//! joins it, nothing is waited for. A batch that fails is tried again, then taken apart, so that
+//! only the delivery that causes a failure suffers from it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::event::Delivery;
+use crate::inbox::Marks;
+use crate::inbox::answers;
+use crate::inbox::apply::{Committed, Mode, NotCommitted, Terms, apply};
+use crate::inbox::executing::Executing;
+use crate::inbox::outcome::Answer;
+use crate::store::{Store, StoreError, StoreErrorKind};
+use crate::telemetry::metrics::Metrics;
+
+/// How often a batch is tried again after a deadlock, a serialization failure or a lost connection.
+const MAX_RETRIES: u32 = 3;
+
+/// Pause before the first retry; doubled each time.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
+
+/// Most bytes of bodies in one transaction: bounds memory and the size of a statement.
+const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
+
+/// Events that share a subtransaction while handlers fail now and then. From a measurement at 1 %
+/// failures: smaller costs more subtransactions, larger repeats more good events.
+const POISONED_CHUNK: usize = 16;
+
+/// Events that share a subtransaction when nothing has failed lately: in effect the whole batch.
+const CLEAN_CHUNK: usize = 1024;
+
+/// A delivery that waits, and the way back.
+pub(super) struct Job {
+    pub delivery: Delivery,
+    pub answer: oneshot::Sender<Answer>,
+    pub deadline: Instant,
+    pub marks: Marks,
+}
+
+/// One writer.
+pub(super) struct Writer {
+    store: Arc<dyn Store>,
+    terms: Terms,
+    max_batch: usize,
+    executing: Arc<Executing>,
+    metrics: Arc<Metrics>,
+    chunk: AtomicUsize,
+}
+
+impl Writer {
+    pub fn new(
+        store: Arc<dyn Store>,
+        terms: Terms,
+        max_batch: usize,
+        executing: Arc<Executing>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let max_batch = max_batch.max(1);
+        Self { store, terms, max_batch, executing, metrics, chunk: AtomicUsize::new(CLEAN_CHUNK) }
+    }
+
+    /// Works until `stop`, then settles what waits.
+    pub async fn run(self, mut jobs: mpsc::Receiver<Job>, stop: CancellationToken) {
+        loop {
+            let first = tokio::select! {
+                biased;
+                job = jobs.recv() => job,
+                () = stop.cancelled() => {
+                    jobs.close();
+                    jobs.recv().await
+                }
+            };
+            let Some(first) = first else { return };
+            let batch = self.collect(first, &mut jobs);
+            if batch.is_empty() {
+                continue;
+            }
+            self.executing.begin(batch.iter().map(|job| (job.marks, job.delivery.id)));
+            self.settle(batch).await;
+            self.executing.end();
+        }
+    }
+
+    /// The first delivery and what else waits. Deliveries that nobody waits for any more are left
+    /// out: their senders come again.
+    fn collect(&self, first: Job, jobs: &mut mpsc::Receiver<Job>) -> Vec<Job> {
+        let now = Instant::now();
+        let mut batch = Vec::with_capacity(self.max_batch.min(jobs.len() + 1));
+        let mut bytes = 0;
+        let mut next = Some(first);
+        while let Some(job) = next {
+            if job.deadline <= now {
+                reply(job, answers::unavailable("the deadline passed while the delivery waited"));
+            } else if !job.answer.is_closed() {
+                bytes += job.delivery.request.body.len();
+                batch.push(job);
+            }
+            if batch.len() >= self.max_batch || bytes >= MAX_BATCH_BYTES {
+                break;
+            }
+            next = jobs.try_recv().ok();
+        }
+        batch
+    }
+
+    /// Settles a batch: whole if possible, else one delivery at a time.
+    async fn settle(&self, batch: Vec<Job>) {
+        match self.attempt(batch).await {
+            Ok(()) => {}
+            Err((jobs, error)) if jobs.len() > 1 && may_be_one_delivery_alone(error.kind) => {
+                tracing::debug!(error.kind = ?error.kind, batch.size = jobs.len(), "taking a failed batch apart");
+                for job in jobs {
+                    if job.deadline <= Instant::now() {
+                        reply(job, answers::unavailable("the deadline passed while the delivery waited"));
+                    } else if let Err((jobs, error)) = self.attempt(vec![job]).await {
+                        self.give_up(jobs, &error).await;
+                    }
+                }
+            }
+            Err((jobs, error)) => self.give_up(jobs, &error).await,
+        }
+    }
+
+    /// Applies the jobs in one transaction, again after failures that pass. Gives back what could
+    /// not be settled.
+    async fn attempt(&self, mut jobs: Vec<Job>) -> Result<(), (Vec<Job>, StoreError)> {
+        let mut retries = 0;
+        loop {
+            let deliveries: Vec<&Delivery> = jobs.iter().map(|job| &job.delivery).collect();
+            let chunk = self.chunk.load(Ordering::Relaxed);
+            match apply(&*self.store, &deliveries, &self.terms, &Mode::Receive, chunk).await {
+                Ok(committed) => {
+                    self.answer(jobs, committed);
+                    return Ok(());
+                }
+                Err(NotCommitted::Exclude(excluded)) => {
+                    jobs = exclude(jobs, excluded);
+                    if jobs.is_empty() {
+                        return Ok(());
+                    }
+                }
+                Err(NotCommitted::Store(error)) => {
+                    if retries >= MAX_RETRIES || !passes(error.kind) {
+                        return Err((jobs, error));
+                    }
+                    tokio::time::sleep(RETRY_PAUSE * 2_u32.pow(retries)).await;
+                    retries += 1;
+                }
+            }
+        }
+    }
+
+    fn answer(&self, jobs: Vec<Job>, committed: Committed) {
+        self.metrics.batch(jobs.len(), committed.took);
+        let chunk = self.chunk.load(Ordering::Relaxed);
+        let next = if committed.poisoned > 0 { POISONED_CHUNK } else { (chunk * 2).min(CLEAN_CHUNK) };
+        self.chunk.store(next, Ordering::Relaxed);
+        for (job, answer) in jobs.into_iter().zip(committed.answers) {
+            reply(job, answer);
+        }
+    }
+
+    /// The last word on deliveries that could not be settled together.
+    async fn give_up(&self, jobs: Vec<Job>, error: &StoreError) {
+        let reason = with_causes(error);
+        if error.kind != StoreErrorKind::LockTimeout {
+            tracing::warn!(
+                error.kind = ?error.kind,
+                error.reason = %reason,
+                deliveries = jobs.len(),
+                "deliveries could not be settled",
+            );
+        }
+        for job in jobs {
+            let answer = match error.kind {
+                StoreErrorKind::LockTimeout => answers::conflict(reason.clone()),
+                StoreErrorKind::Data => self.refuse(&job.delivery, &reason).await,
+                StoreErrorKind::Contention
+                | StoreErrorKind::StatementTimeout
+                | StoreErrorKind::Unavailable
+                | StoreErrorKind::Statement
+                | StoreErrorKind::Schema => answers::unavailable(reason.clone()),
+            };
+            reply(job, answer);
+        }
+    }
+
+    /// Rejects a delivery whose transaction can never commit (a deferred constraint, for example).
+    async fn refuse(&self, delivery: &Delivery, reason: &str) -> Answer {
+        let mode = Mode::Refuse(reason.to_owned());
+        match apply(&*self.store, &[delivery], &self.terms, &mode, 1).await {
+            Ok(committed) => committed
+                .answers
+                .into_iter()
+                .next()
+                .unwrap_or_else(|| answers::unavailable("the delivery was not settled")),
+            Err(NotCommitted::Store(error)) => answers::unavailable(with_causes(&error)),
+            Err(NotCommitted::Exclude(_)) => answers::unavailable(reason),
+        }
+    }
+}
+
+/// Answers the deliveries that are left out; returns the others.
+fn exclude(jobs: Vec<Job>, excluded: Vec<(usize, String)>) -> Vec<Job> {
+    let mut reasons: std::collections::HashMap<usize, String> = excluded.into_iter().collect();
+    let mut rest = Vec::with_capacity(jobs.len());
+    for (at, job) in jobs.into_iter().enumerate() {
+        match reasons.remove(&at) {
+            Some(reason) => reply(job, answers::unavailable(reason)),
+            None => rest.push(job),
+        }
+    }
+    rest
+}
+
+/// Sends the answer; whether somebody still waits for it does not matter any more.
+fn reply(job: Job, answer: Answer) {
+    drop(job.answer.send(answer));
+}
+
+/// Whether the same batch may succeed if it is simply tried again.
+fn passes(kind: StoreErrorKind) -> bool {
+    matches!(kind, StoreErrorKind::Contention | StoreErrorKind::Unavailable)
+}
+
+/// Whether one delivery may have caused the failure of all.
+fn may_be_one_delivery_alone(kind: StoreErrorKind) -> bool {
+    match kind {
+        StoreErrorKind::Contention
+        | StoreErrorKind::LockTimeout
+        | StoreErrorKind::StatementTimeout
+        | StoreErrorKind::Data
+        | StoreErrorKind::Statement => true,
+        StoreErrorKind::Unavailable | StoreErrorKind::Schema => false,
+    }
+}
+
+/// An error with its causes, for the log and the ledger.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

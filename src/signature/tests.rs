@@ -1,0 +1,329 @@
+//! Headers and configurations that are wrong in one way each.
+
+use bytes::Bytes;
+
+use super::*;
+
+const NOW: i64 = 1_700_000_000;
+const SW_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+const GITHUB: &str = "scheme = \"hmac\"\nheader = \"X-Hub-Signature-256\"\nprefix = \"sha256=\"";
+const STRIPE: &str = "scheme = \"hmac\"\nheader = \"Stripe-Signature\"\nsignature_field = \"v1\"\n\
+                      timestamp_field = \"t\"\nsigned = \"{timestamp}.{body}\"";
+const STANDARD: &str = "scheme = \"standard-webhooks\"";
+
+fn build(config: &str, secrets: &[&str]) -> Result<Verifier, VerifyConfigError> {
+    let config: VerifyConfig = toml::from_str(config).unwrap();
+    Verifier::new(&config, secrets.iter().copied().map(Secret::new).collect())
+}
+
+fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp_secs(seconds).unwrap()
+}
+
+fn request(headers: &[(&str, &[u8])], body: &[u8]) -> RawRequest {
+    RawRequest {
+        target: "/hooks/shop".into(),
+        headers: headers.iter().map(|(n, v)| ((*n).to_owned(), Bytes::copy_from_slice(v))).collect(),
+        body: Bytes::copy_from_slice(body),
+    }
+}
+
+fn check(verifier: &Verifier, headers: &[(&str, &[u8])]) -> Result<Verified, Refusal> {
+    verifier.verify("POST", &request(headers, b"{}"), at(NOW))
+}
+
+/// What a sender would put into `header`.
+fn signed(verifier: &Verifier, header: &str, when: i64) -> String {
+    let headers = verifier.sign("POST", "/hooks/shop", b"{}", "msg_1", at(when)).unwrap();
+    headers.into_iter().find(|(name, _)| name == header).unwrap().1
+}
+
+const HUB: &str = "x-hub-signature-256";
+
+#[test]
+fn a_malformed_signature_is_refused_and_says_how() {
+    let verifier = build(GITHUB, &["s"]).unwrap();
+    let good = signed(&verifier, HUB, NOW);
+    assert!(check(&verifier, &[(HUB, good.as_bytes())]).is_ok());
+    let not_hex = format!("sha256={}", "z".repeat(64));
+    let long = format!("{good}1");
+    let upper_prefix = good.replace("sha256", "SHA256");
+    for (value, says) in [
+        (&b""[..], "is empty"),
+        (b"sha256=", "wrong length"),
+        (b"sha256=abc", "wrong length"),
+        (b"abc", "no signature of the configured kind"),
+        (b"sha256=\xe9\xff", "not printable ASCII"),
+        (b"sha256=\xc3\xa9", "not printable ASCII"),
+        (not_hex.as_bytes(), "not hex"),
+        (long.as_bytes(), "wrong length"),
+        (upper_prefix.as_bytes(), "no signature of the configured kind"),
+        (format!(" {good}").as_bytes(), "no signature of the configured kind"),
+        (format!("{good},{good}").as_bytes(), "wrong length"),
+    ] {
+        let refusal = check(&verifier, &[(HUB, value)]).unwrap_err();
+        assert!(matches!(refusal, Refusal::MalformedHeader { .. }), "{refusal}");
+        assert!(refusal.to_string().contains(says), "{value:?}: {refusal}");
+    }
+}
+
+#[test]
+fn a_missing_or_repeated_header_is_refused_by_name() {
+    let verifier = build(STANDARD, &[SW_SECRET]).unwrap();
+    let signature = signed(&verifier, "webhook-signature", NOW);
+    let all = [
+        ("webhook-id", &b"msg_1"[..]),
+        ("webhook-timestamp", b"1700000000"),
+        ("webhook-signature", signature.as_bytes()),
+    ];
+    assert_eq!(check(&verifier, &all), Ok(Verified { secret_index: Some(0), timestamp: Some(at(NOW)) }));
+    for (index, (name, value)) in all.into_iter().enumerate() {
+        let mut missing = all.to_vec();
+        missing.remove(index);
+        let header = name.to_owned();
+        assert_eq!(check(&verifier, &missing), Err(Refusal::MissingHeader { header: header.clone() }));
+        let mut twice = all.to_vec();
+        twice.push((name, value));
+        assert_eq!(check(&verifier, &twice), Err(Refusal::RepeatedHeader { header }));
+        let mut empty = all.to_vec();
+        empty[index].1 = b"";
+        assert!(check(&verifier, &empty).is_err());
+    }
+    assert_eq!(check(&verifier, &[]).unwrap_err().to_string(), "header `webhook-signature` is missing");
+}
+
+#[test]
+fn standard_webhooks_lists_and_versions_follow_the_specification() {
+    let verifier = build(STANDARD, &[SW_SECRET]).unwrap();
+    let good = signed(&verifier, "webhook-signature", NOW);
+    let zeros = format!("v1,{}=", "A".repeat(43));
+    let with = |signature: &str| {
+        check(
+            &verifier,
+            &[
+                ("webhook-id", b"msg_1"),
+                ("webhook-timestamp", b"1700000000"),
+                ("webhook-signature", signature.as_bytes()),
+            ],
+        )
+    };
+    for accepted in [
+        format!("{zeros} {good}"),
+        format!("{good} {zeros}"),
+        format!("v1a,x v2,y v1, {good}"),
+        format!("  {good}"),
+    ] {
+        assert!(with(&accepted).is_ok(), "{accepted}");
+    }
+    let truncated = good.trim_end_matches('=');
+    let unversioned = good.trim_start_matches("v1,");
+    for refused in [
+        &zeros,
+        &format!("{zeros} {zeros}"),
+        truncated,
+        unversioned,
+        &good.replace("v1,", "v2,"),
+        &good.replace("v1,", "v1a,"),
+        &good.replace("v1,", "v1 "),
+        "v1,",
+        "v1",
+        " ",
+    ] {
+        assert!(with(refused).is_err(), "{refused}");
+    }
+    let sixteen = format!("{}{good}", format!("{zeros} ").repeat(MAX_SIGNATURES - 1));
+    assert!(with(&sixteen).is_ok());
+    let seventeen = format!("{zeros} {sixteen}");
+    assert!(matches!(with(&seventeen), Err(Refusal::TooManySignatures { .. })));
+}
+
+#[test]
+fn standard_webhooks_accepts_five_minutes_both_ways_and_not_a_second_more() {
+    let verifier = build(STANDARD, &[SW_SECRET]).unwrap();
+    let signed_at = |when: i64| {
+        let headers = verifier.sign("POST", "/hooks/shop", b"{}", "msg_1", at(when)).unwrap();
+        let headers: Vec<_> = headers.iter().map(|(n, v)| (n.as_str(), v.as_bytes())).collect();
+        check(&verifier, &headers)
+    };
+    for accepted in [NOW - 300, NOW - 299, NOW, NOW + 299, NOW + 300] {
+        assert!(signed_at(accepted).is_ok(), "{accepted}");
+    }
+    assert!(matches!(signed_at(NOW - 301), Err(Refusal::TooOld { age_seconds: 301, .. })));
+    assert!(matches!(signed_at(NOW + 301), Err(Refusal::InFuture { ahead_seconds: 301, .. })));
+    assert!(matches!(signed_at(NOW + 31_536_000), Err(Refusal::InFuture { .. })));
+    assert!(matches!(signed_at(0), Err(Refusal::TooOld { .. })));
+    assert_eq!(verifier.replay_window(), Some(Duration::from_mins(10)));
+}
+
+#[test]
+fn a_timestamp_that_is_no_number_is_refused() {
+    let verifier = build(STANDARD, &[SW_SECRET]).unwrap();
+    let signature = signed(&verifier, "webhook-signature", NOW);
+    for timestamp in [
+        "+1700000000",
+        " 1700000000",
+        "1700000000.0",
+        "17e8",
+        "-1",
+        "99999999999999999999",
+        "x",
+        "",
+        "\u{661}",
+    ] {
+        let headers = [
+            ("webhook-id", &b"msg_1"[..]),
+            ("webhook-timestamp", timestamp.as_bytes()),
+            ("webhook-signature", signature.as_bytes()),
+        ];
+        let refusal = check(&verifier, &headers).unwrap_err();
+        assert!(
+            matches!(&refusal, Refusal::MalformedHeader { header, .. } if header == "webhook-timestamp"),
+            "{refusal}"
+        );
+    }
+}
+
+#[test]
+fn fields_in_a_header_are_read_strictly_and_any_signature_may_match() {
+    let verifier = build(STRIPE, &["whsec_test_secret"]).unwrap();
+    let good = signed(&verifier, "stripe-signature", NOW);
+    let (time, v1) = good.split_once(',').unwrap();
+    let zeros = format!("v1={}", "0".repeat(64));
+    let with = |header: &str| check(&verifier, &[("stripe-signature", header.as_bytes())]);
+    for accepted in [
+        good.clone(),
+        format!("{time},{v1},{zeros}"),
+        format!("{time},{zeros},{v1}"),
+        format!("{time}, {zeros}, {v1}, v0=x"),
+        format!("{v1},{time}"),
+        format!("{good},v1=bad_signature"),
+    ] {
+        assert!(with(&accepted).is_ok(), "{accepted}");
+    }
+    for refused in [
+        format!("{time},{zeros},{zeros}"),
+        format!("{time},v0{}", &v1[2..]),
+        format!("v1,{time}"),
+        format!("t=,{v1}"),
+        format!("t= {NOW},{v1}"),
+        format!("{time},{v1},"),
+        format!("{time},{v1},x"),
+        time.to_owned(),
+        v1.to_owned(),
+    ] {
+        assert!(with(&refused).is_err(), "{refused}");
+    }
+    assert!(matches!(with(v1), Err(Refusal::MissingField { .. })));
+    assert!(matches!(with(&format!("{good},{time}")), Err(Refusal::RepeatedField { .. })));
+}
+
+#[test]
+fn any_of_several_secrets_may_have_signed() {
+    let both = build(GITHUB, &["new", "old"]).unwrap();
+    for (index, secret) in ["new", "old"].into_iter().enumerate() {
+        let signature = signed(&build(GITHUB, &[secret]).unwrap(), HUB, NOW);
+        let verified = check(&both, &[(HUB, signature.as_bytes())]).unwrap();
+        assert_eq!(verified.secret_index, Some(index));
+    }
+    let signature = signed(&build(GITHUB, &["other"]).unwrap(), HUB, NOW);
+    let refusal = check(&both, &[(HUB, signature.as_bytes())]).unwrap_err();
+    assert_eq!(refusal, Refusal::NoMatch { secrets: 2, signatures: 1 });
+}
+
+#[test]
+fn no_scheme_accepts_everything_only_when_written_out() {
+    let verifier = build("scheme = \"none\"", &[]).unwrap();
+    assert_eq!(check(&verifier, &[]), Ok(Verified { secret_index: None, timestamp: None }));
+    assert_eq!(verifier.sign("POST", "/", b"", "", at(NOW)), Ok(Vec::new()));
+    assert!(toml::from_str::<VerifyConfig>("secrets = []").unwrap_err().to_string().contains("scheme"));
+    assert_eq!(build("scheme = \"none\"", &["s"]).unwrap_err(), VerifyConfigError::SecretsWithoutScheme);
+}
+
+#[test]
+fn a_configuration_that_cannot_be_meant_is_refused_with_the_way_out() {
+    let hmac = |knobs: &str| format!("scheme = \"hmac\"\nheader = \"x-sig\"\n{knobs}");
+    let unknown = |scheme: &str| format!("scheme = \"{scheme}\"");
+    for (config, secret, says) in [
+        (unknown("standard_webhook"), "s", "did you mean `standard-webhooks`?"),
+        (unknown("HMAC-SHA256"), "s", "did you mean `hmac`?"),
+        (unknown(""), "s", "there are none, hmac, standard-webhooks"),
+        (unknown("hmac"), "s", "`header` is missing"),
+        (hmac(""), "", "secret 1 is empty"),
+        (hmac(""), " s", "white space"),
+        (hmac("secret_encoding = \"base64\""), "not base64!", "is not base64"),
+        (hmac("secret_encoding = \"hex\""), "abc", "is not hex"),
+        (hmac("signed = \"{timestamp}\""), "s", "no {body}"),
+        (hmac("signed = \"{timestamp}.{body}\""), "s", "`timestamp_header` is missing"),
+        (hmac("signed = \"{id}.{body}\""), "s", "`id_header` is missing"),
+        (hmac("signed = \"{url}{body}\""), "s", "`url` is missing"),
+        (hmac("timestamp_header = \"x-at\""), "s", "leaves the timestamp out"),
+        (hmac("tolerance = \"5m\""), "s", "no meaning without a timestamp"),
+        (hmac("timestamp_header = \"x-at\"\ntimestamp_field = \"t\""), "s", "one place"),
+        (
+            hmac("timestamp_field = \"t\"\nsigned = \"{timestamp}{body}\""),
+            "s",
+            "`signature_field` is missing",
+        ),
+        (hmac("separator = \"=\""), "s", "may stand inside a signature"),
+        (hmac("separator = \", \""), "s", "not one character"),
+        (hmac("separator = \",\"\nprefix = \"v1,\""), "s", "`prefix` contains the separator"),
+        (hmac("signed = \"{url}{body}\"\nurl = \"https://a/?b\""), "s", "has a query"),
+        (STANDARD.into(), "whsec_", "nothing after its prefix"),
+        (STANDARD.into(), "", "is empty"),
+        (STANDARD.into(), "whsec_***", "is not base64"),
+        (STANDARD.into(), "whpk_A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=", "public-key"),
+        (format!("{STANDARD}\ntolerance = \"0s\""), SW_SECRET, "between 1s and 7d"),
+        (format!("{STANDARD}\nheader = \"x\""), SW_SECRET, "`header` has no meaning"),
+        ("scheme = \"none\"\ntolerance = \"5m\"".into(), "s", "`tolerance` has no meaning"),
+    ] {
+        let error = build(&config, &[secret]).unwrap_err().to_string();
+        assert!(error.contains(says), "{config}: {error}");
+        assert!(secret.len() < 3 || !error.contains(secret), "{error} shows the secret");
+    }
+    assert_eq!(build(GITHUB, &[]).unwrap_err(), VerifyConfigError::NoSecret { scheme: "hmac" });
+    let many = vec!["s"; MAX_SECRETS + 1];
+    assert!(matches!(build(GITHUB, &many), Err(VerifyConfigError::TooManySecrets { .. })));
+    for (config, says) in [
+        ("scheme = \"hmac\"\nhash = \"md5\"", "sha256"),
+        ("scheme = \"hmac\"\nhaeder = \"x\"", "haeder"),
+        ("scheme = \"hmac\"\ntolerance = \"5\"", "number with a unit"),
+    ] {
+        let error = toml::from_str::<VerifyConfig>(config).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn a_tolerance_can_be_set_and_counts_both_ways_unless_the_future_has_its_own() {
+    let verifier = build(&format!("{STANDARD}\ntolerance = \"10s\""), &[SW_SECRET]).unwrap();
+    assert_eq!(verifier.replay_window(), Some(Duration::from_secs(20)));
+    let config = format!("{STRIPE}\ntolerance = \"10s\"\ntolerance_future = \"1s\"");
+    let verifier = build(&config, &["s"]).unwrap();
+    assert_eq!(verifier.replay_window(), Some(Duration::from_secs(11)));
+    assert_eq!(build(GITHUB, &["s"]).unwrap().replay_window(), None);
+}
+
+#[test]
+fn what_cannot_be_signed_says_why() {
+    let verifier = build(STANDARD, &[SW_SECRET]).unwrap();
+    for id in ["", "a b", "a\nb", "é"] {
+        assert_eq!(verifier.sign("POST", "/", b"", id, at(NOW)), Err(SignError::BadId), "{id:?}");
+    }
+    let config = "scheme = \"hmac\"\nheader = \"x-sig\"\nsigned = \"{header:X-Other}{body}\"";
+    let verifier = build(config, &["s"]).unwrap();
+    assert_eq!(
+        verifier.sign("POST", "/", b"", "1", at(NOW)),
+        Err(SignError::NeedsHeader { header: "x-other".into() })
+    );
+}
+
+#[test]
+fn nothing_secret_is_shown() {
+    let verifier = build(GITHUB, &["very secret"]).unwrap();
+    assert_eq!(format!("{verifier:?}"), "Verifier(hmac)");
+    let signature = signed(&build(GITHUB, &["other"]).unwrap(), HUB, NOW);
+    let refusal = check(&verifier, &[(HUB, signature.as_bytes())]).unwrap_err();
+    let shown = format!("{refusal} {refusal:?}");
+    assert!(!shown.contains("very secret") && !shown.contains(&signature[7..]));
+}

@@ -1,0 +1,303 @@
+//! Handlers over fresh events: the relation `event`, the statements, the answers they return.
+//!
+//! A plan of SQL alone is one round trip: the function `hooklatch.run_handlers` holds the
+//! subtransactions and halves a chunk that fails. Differs from SQLite there, where no language in
+//! the database could. A plan with Rust code in it runs by `bisect`.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgRow;
+use sqlx::types::Json;
+use sqlx::{AssertSqlSafe, Executor, Row};
+
+use super::batch::PostgresBatch;
+use super::connect::ASIDE;
+use super::rows::unreadable;
+use super::{PostgresStore, classify};
+use crate::event::{Event, EventKey, RawRequest};
+use crate::handler::{HandlerConnection, HandlerReply, Step};
+use crate::source::{HandlerMask, Source};
+use crate::store::bisect::{self, Failure, Replies, Savepoints};
+use crate::store::{FreshEvent, HandlerResult, SqlHandler, StoreError};
+
+const RUNNING: &str = "run handlers";
+const CHECKING: &str = "prepare a handler's statement";
+
+/// The relation `event`; its parameters are those that `hooklatch.run_handlers` passes.
+const EVENT_CTE: &str = include_str!("sql/event_cte.sql");
+
+/// The rows that a statement returns, as `hooklatch.run_handlers` reads them.
+const SELECT_ANSWERS: &str = include_str!("sql/select_answers.sql");
+
+/// Headers whose values are for us alone.
+const SECRET_HEADERS: [&str; 3] = ["authorization", "proxy-authorization", "cookie"];
+
+/// Words in the names of headers whose values are for us alone.
+const SECRET_WORDS: [&str; 4] = ["signature", "hmac", "token", "secret"];
+
+/// Plans a handler's statement, which finds what EXECUTE would find, without running it.
+pub(super) async fn check(store: &PostgresStore, handler: &SqlHandler) -> Result<(), StoreError> {
+    let failed = classify::handlers(CHECKING);
+    let none: Vec<&str> = Vec::new();
+    let times: Vec<chrono::DateTime<chrono::Utc>> = Vec::new();
+    // Safe: the statement is the operator's own, from the configuration.
+    let plan = AssertSqlSafe(format!("EXPLAIN {}", statement(handler)));
+    let plan = sqlx::query(plan)
+        .persistent(false)
+        .bind(&none)
+        .bind(&none)
+        .bind(&times)
+        .bind(&none)
+        .bind(&none)
+        .bind(&none)
+        .bind(&times)
+        .bind("")
+        .bind(1_i32);
+    let mut transaction = store.transaction(CHECKING, ASIDE).await?;
+    plan.execute(&mut *transaction).await.map_err(failed)?;
+    transaction.rollback().await.map_err(failed)
+}
+
+/// Runs the handlers of `mask` over `events`, each event whole or not at all.
+pub(super) async fn run(
+    batch: &mut PostgresBatch,
+    source: &Source,
+    mask: HandlerMask,
+    events: &[FreshEvent<'_>],
+    chunk: usize,
+) -> Result<Vec<HandlerResult>, StoreError> {
+    let sql: Option<Vec<&SqlHandler>> = source
+        .planned(mask)
+        .map(|binding| match &binding.step {
+            Step::Sql(handler) => Some(&**handler),
+            Step::Code(_) => None,
+        })
+        .collect();
+    match sql {
+        Some(handlers) => run_sql(batch, &handlers, source, events, chunk).await,
+        None => bisect::apply_each(&mut Plan { batch, source, mask }, events, chunk).await,
+    }
+}
+
+/// Runs statements over events, in one round trip.
+async fn run_sql(
+    batch: &mut PostgresBatch,
+    handlers: &[&SqlHandler],
+    source: &Source,
+    events: &[FreshEvent<'_>],
+    chunk: usize,
+) -> Result<Vec<HandlerResult>, StoreError> {
+    let failed = classify::handlers(RUNNING);
+    let mentioned = |column: &str| handlers.iter().any(|handler| handler.mentions(column));
+    // A column that no statement mentions is NULL: nothing to send, nothing to parse.
+    let column = |name: &str, read: fn(&Event) -> &str| -> Option<Vec<&str>> {
+        mentioned(name).then(|| events.iter().map(|fresh| read(fresh.event)).collect())
+    };
+    let run = batch
+        .query(include_str!("sql/run_handlers.sql"))
+        .bind(handlers.iter().map(|handler| statement(handler)).collect::<Vec<_>>())
+        .bind(handlers.iter().map(|handler| handler.returns_rows()).collect::<Vec<_>>())
+        .bind(i32::try_from(chunk).unwrap_or(i32::MAX))
+        .bind(&*source.name)
+        .bind(events.iter().map(|fresh| &*fresh.event.key.event_id).collect::<Vec<_>>())
+        .bind(events.iter().map(|fresh| &*fresh.event.event_type).collect::<Vec<_>>())
+        .bind(events.iter().map(|fresh| fresh.event.occurred_at).collect::<Vec<_>>())
+        .bind(column("data", |event| event.data.as_str()))
+        .bind(column("payload", |event| event.payload.as_str()))
+        .bind(mentioned("headers").then(|| headers(events)))
+        .bind(events.iter().map(|fresh| fresh.delivery.received_at).collect::<Vec<_>>());
+    let told = run.fetch_all(&mut *batch.transaction).await.map_err(failed)?;
+    results(events, &told).map_err(failed)
+}
+
+/// The handler's statement over `event`. Rows that it returns are answers, and come as one array:
+/// far cheaper than a loop over them in the function.
+fn statement(handler: &SqlHandler) -> &str {
+    if handler.returns_rows() {
+        handler.compose_select(|| EVENT_CTE.into(), "hooklatch_answer", SELECT_ANSWERS)
+    } else {
+        handler.compose(|| EVENT_CTE.into())
+    }
+}
+
+/// What became of each event, from the rows that tell what was not plain success.
+fn results(events: &[FreshEvent<'_>], told: &[PgRow]) -> Result<Vec<HandlerResult>, sqlx::Error> {
+    let mut results: Vec<_> = events.iter().map(|_| HandlerResult::Applied(None)).collect();
+    if told.is_empty() {
+        return Ok(results);
+    }
+    let places: HashMap<&str, usize> =
+        events.iter().enumerate().map(|(place, fresh)| (&*fresh.event.key.event_id, place)).collect();
+    for row in told {
+        let (place, result) = match row.try_get::<Option<&str>, _>("code")? {
+            Some(code) => {
+                let place = usize::try_from(row.try_get::<i32, _>("ordinal")? - 1).ok();
+                let reason = format!("{} (SQLSTATE {code})", row.try_get::<&str, _>("message")?);
+                (place, HandlerResult::Failed { permanent: classify::is_permanent(code), reason })
+            }
+            None => {
+                let place = places.get(row.try_get::<&str, _>("event_id")?).copied();
+                (place, HandlerResult::Applied(Some(reply(row)?)))
+            }
+        };
+        let place = place.and_then(|place| results.get_mut(place));
+        *place.ok_or_else(|| unreadable("an event of a handler's result"))? = result;
+    }
+    Ok(results)
+}
+
+/// The answer that a statement returned for an event. The function has checked that it is one.
+fn reply(row: &PgRow) -> Result<HandlerReply, sqlx::Error> {
+    let headers: Option<Json<serde_json::Map<String, serde_json::Value>>> = row.try_get("headers")?;
+    let headers = headers.into_iter().flat_map(|Json(headers)| headers).map(|(name, value)| {
+        let value = match value {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        };
+        (name.to_ascii_lowercase(), value)
+    });
+    Ok(HandlerReply {
+        status: row.try_get::<Option<i32>, _>("status")?.and_then(|status| u16::try_from(status).ok()),
+        headers: headers.collect(),
+        body: row.try_get::<Option<String>, _>("body")?.map(String::into_bytes),
+    })
+}
+
+/// Each event's request headers as a JSON object, without what is for us alone.
+fn headers(events: &[FreshEvent<'_>]) -> Vec<String> {
+    let mut of_deliveries: HashMap<uuid::Uuid, String> = HashMap::new();
+    events
+        .iter()
+        .map(|fresh| {
+            let delivery = fresh.delivery;
+            of_deliveries.entry(delivery.id).or_insert_with(|| visible_headers(&delivery.request)).clone()
+        })
+        .collect()
+}
+
+fn visible_headers(request: &RawRequest) -> String {
+    let mut visible: serde_json::Map<String, serde_json::Value> = serde_json::Map::new();
+    for (name, value) in &request.headers {
+        if SECRET_HEADERS.contains(&name.as_str()) || SECRET_WORDS.iter().any(|word| name.contains(word)) {
+            continue;
+        }
+        let value = String::from_utf8_lossy(value);
+        match visible.get_mut(name) {
+            Some(serde_json::Value::String(values)) => {
+                values.push_str(", ");
+                values.push_str(&value);
+            }
+            _ => {
+                visible.insert(name.clone(), value.into_owned().into());
+            }
+        }
+    }
+    serde_json::Value::Object(visible).to_string()
+}
+
+/// The steps of a plan with Rust code in it, in a batch's transaction.
+struct Plan<'p> {
+    batch: &'p mut PostgresBatch,
+    source: &'p Source,
+    mask: HandlerMask,
+}
+
+#[async_trait]
+impl Savepoints for Plan<'_> {
+    async fn savepoint(&mut self) -> Result<(), StoreError> {
+        // As in run_handlers: a handler waits for locks as long as its statement may run, and
+        // constraints are checked at the end of the chunk.
+        self.execute("SAVEPOINT chunk; SET LOCAL lock_timeout = 0; SET CONSTRAINTS ALL DEFERRED").await
+    }
+
+    async fn undo(&mut self) -> Result<(), StoreError> {
+        self.execute("ROLLBACK TO SAVEPOINT chunk; RELEASE SAVEPOINT chunk").await
+    }
+
+    async fn keep(&mut self) -> Result<(), StoreError> {
+        let lock_wait = super::connect::milliseconds(self.batch.limits.lock_wait);
+        let keep = format!("RELEASE SAVEPOINT chunk; SET LOCAL lock_timeout = {lock_wait}");
+        // Safe: our own words and a number.
+        let kept = self.batch.transaction.execute(sqlx::raw_sql(AssertSqlSafe(keep))).await;
+        kept.map(drop).map_err(classify::ours(RUNNING))
+    }
+
+    async fn apply(&mut self, events: &[FreshEvent<'_>]) -> Result<Replies, Failure> {
+        let mut replies = Replies::new();
+        for binding in self.source.planned(self.mask) {
+            replies.extend(match &binding.step {
+                Step::Sql(handler) => self.run_sql(handler, events).await?,
+                Step::Code(handler) => {
+                    let events: Vec<&Event> = events.iter().map(|fresh| fresh.event).collect();
+                    let connection = HandlerConnection::Postgres(&mut self.batch.transaction);
+                    let applied = handler.apply(connection, &events).await;
+                    applied.map_err(|error| Failure::of_handler(error, classify::handlers(RUNNING)))?
+                }
+            });
+        }
+        match self.batch.transaction.execute("SET CONSTRAINTS ALL IMMEDIATE").await {
+            Ok(_) => Ok(replies),
+            Err(error) if classify::is_aborted(&error) => Err(Failure::Event {
+                permanent: false,
+                reason: "the handler went on after a database error, which had undone its work".to_owned(),
+            }),
+            Err(error) => Err(classify::handlers(RUNNING)(error).into()),
+        }
+    }
+}
+
+impl Plan<'_> {
+    async fn execute(&mut self, statements: &'static str) -> Result<(), StoreError> {
+        let done = self.batch.transaction.execute(sqlx::raw_sql(statements)).await;
+        done.map(drop).map_err(classify::ours(RUNNING))
+    }
+
+    /// One SQL step of a mixed plan: it counts whole or not at all, and the chunk with it.
+    async fn run_sql(
+        &mut self,
+        handler: &SqlHandler,
+        events: &[FreshEvent<'_>],
+    ) -> Result<Vec<(EventKey, HandlerReply)>, Failure> {
+        let results = run_sql(self.batch, &[handler], self.source, events, events.len()).await?;
+        let mut replies = Vec::new();
+        for (fresh, result) in events.iter().zip(results) {
+            match result {
+                HandlerResult::Applied(None) => {}
+                HandlerResult::Applied(Some(reply)) => replies.push((fresh.event.key.clone(), reply)),
+                HandlerResult::Failed { permanent, reason } => {
+                    return Err(Failure::Event { permanent, reason });
+                }
+            }
+        }
+        Ok(replies)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn handlers_do_not_see_what_authenticates_the_sender() {
+        let header =
+            |name: &str, value: &'static str| (name.to_owned(), Bytes::from_static(value.as_bytes()));
+        let request = RawRequest {
+            target: "/".into(),
+            headers: vec![
+                header("x-a", "1"),
+                header("authorization", "s3cret"),
+                header("cookie", "s3cret"),
+                header("x-hub-signature-256", "s3cret"),
+                header("x-shopify-hmac-sha256", "s3cret"),
+                header("x-gitlab-token", "s3cret"),
+                header("x-client-secret", "s3cret"),
+                header("x-a", "2"),
+            ],
+            body: Bytes::new(),
+        };
+        assert_eq!(visible_headers(&request), r#"{"x-a":"1, 2"}"#);
+    }
+}

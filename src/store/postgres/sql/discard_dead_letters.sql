@@ -1,0 +1,2 @@
+-- discard_dead_letters
+DELETE FROM hooklatch.dead_letters WHERE id = ANY ($1)

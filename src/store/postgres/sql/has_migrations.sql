@@ -1,0 +1,2 @@
+-- has_migrations
+SELECT to_regclass('hooklatch.schema_migrations') IS NOT NULL

@@ -1,0 +1,2 @@
+-- now
+SELECT now()

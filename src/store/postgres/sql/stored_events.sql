@@ -1,0 +1,12 @@
+-- stored_events
+-- LATERAL with LIMIT: one index lookup a key, whatever size the planner takes the table for.
+SELECT wanted.ordinal - 1 AS ordinal, stored.*
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS wanted (consumer, event_id, ordinal)
+CROSS JOIN LATERAL (
+    SELECT source, state, status, fingerprint, reply_headers, reply_body,
+           processed_at > now() - make_interval(secs => $3) AS event_lives,
+           processed_at > now() - make_interval(secs => $4) AS answer_lives
+    FROM hooklatch.processed_events AS event
+    WHERE event.consumer = wanted.consumer AND event.event_id = wanted.event_id
+    LIMIT 1
+) AS stored

@@ -1,0 +1,106 @@
+//! Opening the file: what it is, how its connections are set, and the first look whether it can be
+//! written.
+//!
+//! The file is made if it is missing, readable by its owner only, because it keeps what senders
+//! sent. Refuses what could not keep the promises: a database in memory, a directory, a file that
+//! cannot be written, a file system without a write-ahead log.
+
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+
+use super::SqliteStore;
+use super::checkpoint::{self, Checkpointer};
+use super::writer::Writer;
+use crate::clock::Clock;
+use crate::store::{StoreError, StoreErrorKind};
+
+/// Connections for readers: the readiness probe, gauges and an operator's questions.
+const READERS: u32 = 2;
+
+/// How long a transaction of ours that is not a batch waits for another process's.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Prepared statements a connection keeps: ours and those of many handlers.
+const STATEMENT_CACHE: usize = 512;
+
+/// Page cache of a connection, in KiB (negative: the pragma then counts KiB, not pages).
+const CACHE_KIB: i32 = -32_768;
+
+const OPENING: &str = "open the database file";
+
+impl SqliteStore {
+    /// Opens the database that `url` names, as in `sqlite://hooklatch.db`.
+    ///
+    /// # Errors
+    /// When the URL names no file that can be written.
+    pub async fn connect(url: &str, clock: Clock) -> Result<Self, StoreError> {
+        let options = options(url)?;
+        create(options.get_filename())?;
+        let writer = Writer::new(options.clone());
+        let mode = writer.probe().await.map_err(|error| explain(&options, &error))?;
+        if mode != "wal" {
+            return Err(refusal(format!(
+                "{} keeps no write-ahead log (journal mode {mode}): put the file on a local disk",
+                options.get_filename().display()
+            )));
+        }
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .acquire_timeout(PATIENCE)
+            .connect_lazy_with(options.clone().read_only(true));
+        let checkpointer = Checkpointer::start(options, writer.clone());
+        Ok(Self { clock, writer, readers, checkpointer })
+    }
+}
+
+fn options(url: &str) -> Result<SqliteConnectOptions, StoreError> {
+    if url.contains(":memory:") || url.contains("mode=memory") {
+        return Err(refusal("a database in memory forgets every event at exit: name a file".to_owned()));
+    }
+    let options = SqliteConnectOptions::from_str(url).map_err(|error| {
+        StoreError::new(StoreErrorKind::Unavailable, "read the URL of the database", error)
+    })?;
+    Ok(options
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(PATIENCE)
+        .statement_cache_capacity(STATEMENT_CACHE)
+        .pragma("cache_size", CACHE_KIB.to_string())
+        .pragma("wal_autocheckpoint", checkpoint::LAST_RESORT_PAGES.to_string()))
+}
+
+/// Makes the file if it is missing; a first look at what is in the way.
+fn create(path: &Path) -> Result<(), StoreError> {
+    if path.is_dir() {
+        return Err(refusal(format!("{} is a directory: name a file in it", path.display())));
+    }
+    let mut file = std::fs::OpenOptions::new();
+    file.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut file, 0o600);
+    file.open(path).map(drop).map_err(|error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::NotFound => ": make its directory first",
+            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                ": it must be writable, and its directory too"
+            }
+            _ => "",
+        };
+        refusal(format!("{}: {error}{hint}", path.display()))
+    })
+}
+
+/// Says which file could not be opened.
+fn explain(options: &SqliteConnectOptions, error: &StoreError) -> StoreError {
+    let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    StoreError::new(error.kind, OPENING, format!("{}: {cause}", options.get_filename().display()))
+}
+
+fn refusal(reason: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, OPENING, reason)
+}

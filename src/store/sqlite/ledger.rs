@@ -1,0 +1,81 @@
+//! The ledger: what arrived and what became of it.
+
+use std::time::Duration;
+
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use super::{SqliteStore, classify, connect, rows};
+use crate::inbox::outcome::Outcome;
+use crate::store::{LedgerEntry, LedgerFilter, StoreError};
+
+/// How far a delivery's time may lie after the making of its id.
+const SLACK_MICROS: i64 = 60_000_000;
+
+pub(super) async fn record(store: &SqliteStore, entries: &[LedgerEntry]) -> Result<(), StoreError> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<_> = entries.iter().map(line).collect();
+    let mut lease = store.writer.begin(connect::PATIENCE, None).await?;
+    let record = sqlx::query(include_str!("sql/record_deliveries.sql")).bind(rows::json(&lines));
+    lease.execute("write the ledger", record).await?;
+    lease.commit().await
+}
+
+pub(super) async fn read(store: &SqliteStore, filter: &LedgerFilter) -> Result<Vec<LedgerEntry>, StoreError> {
+    let reading = classify::ours("read the ledger");
+    if filter.limit == 0 {
+        return Ok(Vec::new());
+    }
+    let since = filter.since.map(rows::micros);
+    sqlx::query(include_str!("sql/deliveries.sql"))
+        .bind(since.map(|since| rows::first_delivery_id(since.saturating_sub(SLACK_MICROS))))
+        .bind(filter.before.map(uuid::Uuid::hyphenated))
+        .bind(since)
+        .bind(&filter.source)
+        .bind(filter.outcome.map(Outcome::as_str))
+        .bind(&filter.event_id)
+        .bind(filter.limit)
+        .fetch_all(&store.readers)
+        .await
+        .map_err(&reading)?
+        .iter()
+        .map(entry)
+        .collect::<Result<_, _>>()
+        .map_err(reading)
+}
+
+fn line(entry: &LedgerEntry) -> impl serde::Serialize + use<'_> {
+    (
+        (entry.delivery_id.hyphenated(), entry.ordinal, rows::micros(entry.received_at), &entry.source),
+        (&entry.event_id, &entry.event_type, &entry.idempotency_key),
+        (entry.outcome.as_str(), entry.status),
+        (
+            u64::try_from(entry.duration.as_micros()).unwrap_or(u64::MAX >> 1),
+            entry.body_bytes,
+            &entry.peer,
+            &entry.reason,
+        ),
+    )
+}
+
+fn entry(row: &SqliteRow) -> Result<LedgerEntry, sqlx::Error> {
+    let outcome: &str = row.try_get("outcome")?;
+    let duration: i64 = row.try_get("duration_us")?;
+    Ok(LedgerEntry {
+        delivery_id: row.try_get::<uuid::fmt::Hyphenated, _>("delivery_id")?.into_uuid(),
+        ordinal: row.try_get("ordinal")?,
+        received_at: rows::time(row, "received_at")?,
+        source: row.try_get("source")?,
+        event_id: row.try_get("event_id")?,
+        event_type: row.try_get("event_type")?,
+        idempotency_key: row.try_get("idempotency_key")?,
+        outcome: Outcome::parse(outcome).ok_or_else(|| rows::unreadable("an outcome"))?,
+        status: row.try_get("status")?,
+        duration: Duration::from_micros(duration.unsigned_abs()),
+        body_bytes: row.try_get("body_bytes")?,
+        peer: row.try_get("peer")?,
+        reason: row.try_get("reason")?,
+    })
+}

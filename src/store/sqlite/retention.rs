@@ -1,0 +1,60 @@
+//! What retention deletes, and what it would.
+
+use std::time::Duration;
+
+use super::rows::{first_delivery_id, horizon};
+use super::{SqliteStore, classify, connect};
+use crate::store::{Prunable, StoreError};
+
+pub(super) async fn prune(
+    store: &SqliteStore,
+    what: Prunable,
+    keep: Duration,
+    limit: u32,
+) -> Result<u64, StoreError> {
+    let prune = match what {
+        Prunable::ProcessedEvents => include_str!("sql/prune_processed_events.sql"),
+        Prunable::IdempotencyKeys => include_str!("sql/prune_idempotency_keys.sql"),
+        Prunable::DeadLetters => include_str!("sql/prune_dead_letters.sql"),
+        Prunable::Deliveries => include_str!("sql/prune_deliveries.sql"),
+    };
+    let mut lease = store.writer.begin(connect::PATIENCE, None).await?;
+    let horizon = horizon(store.clock.now(), keep);
+    let prune = match what {
+        Prunable::Deliveries => sqlx::query(prune).bind(first_delivery_id(horizon)),
+        _ => sqlx::query(prune).bind(horizon),
+    };
+    let prune = prune.bind(limit);
+    let deleted = lease.execute("prune", prune).await?;
+    lease.commit().await?;
+    Ok(deleted)
+}
+
+pub(super) async fn count_prunable(
+    store: &SqliteStore,
+    what: Prunable,
+    keep: Duration,
+) -> Result<u64, StoreError> {
+    let count = match what {
+        Prunable::ProcessedEvents => include_str!("sql/count_prunable_processed_events.sql"),
+        Prunable::IdempotencyKeys => include_str!("sql/count_prunable_idempotency_keys.sql"),
+        Prunable::DeadLetters => include_str!("sql/count_prunable_dead_letters.sql"),
+        Prunable::Deliveries => include_str!("sql/count_prunable_deliveries.sql"),
+    };
+    let horizon = horizon(store.clock.now(), keep);
+    let count = match what {
+        Prunable::Deliveries => sqlx::query_scalar(count).bind(first_delivery_id(horizon)),
+        _ => sqlx::query_scalar(count).bind(horizon),
+    };
+    let counted: i64 =
+        count.fetch_one(&store.readers).await.map_err(classify::ours("count what can be pruned"))?;
+    Ok(counted.unsigned_abs())
+}
+
+pub(super) async fn inbox_rows(store: &SqliteStore) -> Result<u64, StoreError> {
+    let rows: i64 = sqlx::query_scalar(include_str!("sql/inbox_rows.sql"))
+        .fetch_one(&store.readers)
+        .await
+        .map_err(classify::ours("count the inbox"))?;
+    Ok(rows.unsigned_abs())
+}

@@ -1,0 +1,2 @@
+-- name: count prunable processed_events
+SELECT count(*) FROM processed_events WHERE processed_at < ?1

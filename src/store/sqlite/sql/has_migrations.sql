@@ -1,0 +1,2 @@
+-- name: look for schema_migrations
+SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'schema_migrations'

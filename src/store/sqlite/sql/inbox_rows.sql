@@ -1,0 +1,2 @@
+-- name: count the inbox
+SELECT count(*) FROM processed_events

@@ -1,0 +1,2 @@
+-- name: probe the database
+SELECT count(*) FROM sqlite_schema

@@ -1,0 +1,3 @@
+-- name: remove idempotency keys that have expired
+DELETE FROM idempotency_keys
+WHERE (source, key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1)) AND created_at <= ?2

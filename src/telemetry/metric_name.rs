@@ -1,0 +1,99 @@
+//! The names of all metrics, each with its help text.
+//!
+//! One catalogue, so that dashboards and alerts have one place to be checked against. Knows nothing
+//! of how a value is recorded.
+
+/// A metric by its registered name. The exposition appends `_total` to counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MetricName {
+    Deliveries,
+    DeliveryDuration,
+    Events,
+    SignatureMatched,
+    BatchSize,
+    CommitDuration,
+    QueueDepth,
+    InboxRows,
+    LedgerDropped,
+    PrunedRows,
+    PruneLastSuccess,
+    BuildInfo,
+    ResidentMemory,
+    Uptime,
+}
+
+impl MetricName {
+    /// All of them, in the order of the exposition.
+    pub const ALL: [Self; 14] = [
+        Self::Deliveries,
+        Self::DeliveryDuration,
+        Self::Events,
+        Self::SignatureMatched,
+        Self::BatchSize,
+        Self::CommitDuration,
+        Self::QueueDepth,
+        Self::InboxRows,
+        Self::LedgerDropped,
+        Self::PrunedRows,
+        Self::PruneLastSuccess,
+        Self::BuildInfo,
+        Self::ResidentMemory,
+        Self::Uptime,
+    ];
+
+    /// The name a counter is registered under lacks the `_total` that the exposition appends.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deliveries => "hooklatch_deliveries",
+            Self::DeliveryDuration => "hooklatch_delivery_duration_seconds",
+            Self::Events => "hooklatch_events",
+            Self::SignatureMatched => "hooklatch_signature_matched",
+            Self::BatchSize => "hooklatch_batch_deliveries",
+            Self::CommitDuration => "hooklatch_commit_duration_seconds",
+            Self::QueueDepth => "hooklatch_queue_depth",
+            Self::InboxRows => "hooklatch_inbox_rows",
+            Self::LedgerDropped => "hooklatch_ledger_dropped",
+            Self::PrunedRows => "hooklatch_pruned_rows",
+            Self::PruneLastSuccess => "hooklatch_prune_last_success_timestamp_seconds",
+            // The exposition appends `_info`.
+            Self::BuildInfo => "hooklatch_build",
+            Self::ResidentMemory => "process_resident_memory_bytes",
+            Self::Uptime => "hooklatch_uptime_seconds",
+        }
+    }
+
+    /// One line for the person who reads the exposition; the encoder adds the full stop.
+    #[must_use]
+    pub fn help(self) -> &'static str {
+        match self {
+            Self::Deliveries => "Deliveries by what became of them",
+            Self::DeliveryDuration => "Time from the head of a request to its answer",
+            Self::Events => "Events by what one delivery of them met",
+            Self::SignatureMatched => "Verified deliveries by the place of the secret that matched",
+            Self::BatchSize => "Deliveries in one transaction",
+            Self::CommitDuration => "Time a transaction took, from begin to commit",
+            Self::QueueDepth => "Deliveries that wait for a writer",
+            Self::InboxRows => "Rows of processed_events, an estimate on PostgreSQL",
+            Self::LedgerDropped => "Ledger entries dropped because the ledger could not keep up",
+            Self::PrunedRows => "Rows deleted by retention",
+            Self::PruneLastSuccess => "When the pruner last finished a round without an error",
+            Self::BuildInfo => "The version that runs",
+            Self::ResidentMemory => "Resident memory of the process",
+            Self::Uptime => "Seconds since the process started",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_metric_has_its_own_name() {
+        let names: HashSet<_> = MetricName::ALL.into_iter().map(MetricName::as_str).collect();
+        assert_eq!(names.len(), MetricName::ALL.len());
+    }
+}

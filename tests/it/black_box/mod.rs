@@ -1,0 +1,81 @@
+//! What hooklatch promises, over real HTTP, against the real program, on both stores.
+
+mod answers;
+mod batches;
+mod bodies;
+mod crashes;
+mod deduplication;
+mod idempotency_keys;
+mod operators;
+mod ordering;
+mod outages;
+mod replicas;
+mod retention;
+mod signatures;
+mod transport;
+
+use std::net::SocketAddr;
+
+use crate::support::app::SIGNING_SECRET;
+use crate::support::signing::hmac_hex;
+use crate::support::{Answer, Backend, Request, http};
+
+/// A sender like GitHub: the signature over the raw body, id and type in headers.
+const GITHUB: &str = r#"
+[[source]]
+name = "github"
+verify = { scheme = "hmac", header = "x-hub-signature-256", prefix = "sha256=", secrets = ["never-log-this-secret"] }
+event_id = "header:x-github-delivery"
+event_type = "header:x-github-event"
+[[source.handler]]
+sql = "INSERT INTO effects (source, event_id) SELECT source, id FROM event"
+"#;
+
+/// A delivery of [`GITHUB`].
+fn github(delivery: &str, body: impl Into<Vec<u8>>) -> Request {
+    let body = body.into();
+    let signature = format!("sha256={}", hmac_hex(SIGNING_SECRET, &body));
+    Request::post("/hooks/github", body)
+        .header("x-github-delivery", delivery)
+        .header("x-github-event", "push")
+        .header("x-hub-signature-256", signature)
+}
+
+/// A source whose handler takes `seconds` before it adds its effect.
+fn slow_source(backend: Backend, name: &str, seconds: f32) -> String {
+    let pause = match backend {
+        Backend::Postgres => format!("(SELECT pg_sleep({seconds})) IS NOT NULL"),
+        // SQLite cannot sleep: it counts, for about as long.
+        Backend::Sqlite => {
+            let steps = (seconds * SQLITE_STEPS_PER_SECOND) as u64;
+            format!(
+                "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {steps}) SELECT max(i) FROM n) > 0"
+            )
+        }
+    };
+    format!(
+        r#"
+[[source]]
+name = "{name}"
+verify = {{ scheme = "none" }}
+event_id = "body:/id"
+[[source.handler]]
+sql = "INSERT INTO effects (source, event_id) SELECT source, id FROM event WHERE {pause}"
+"#
+    )
+}
+
+/// Measured without optimization, on a slow machine.
+const SQLITE_STEPS_PER_SECOND: f32 = 1_500_000.0;
+
+/// Sends all of these at the same time, each on a connection of its own.
+async fn all_at_once(address: SocketAddr, requests: Vec<Request>) -> Vec<Answer> {
+    let sent = requests.into_iter().map(|request| {
+        tokio::spawn(async move { http::send(address, &request).await.expect("every request is answered") })
+    });
+    let mut answers = Vec::new();
+    for answer in sent.collect::<Vec<_>>() {
+        answers.push(answer.await.expect("sending does not panic"));
+    }
+    answers
+}

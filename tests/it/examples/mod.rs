@@ -1,0 +1,5 @@
+//! What the examples and the playground promise, on the real program.
+
+mod orders;
+mod playground;
+mod rust_handler;

@@ -1,0 +1,118 @@
+//! What every store promises, as claims that are proved on each of them.
+//!
+//! A claim is a function over a fresh database; [`claims!`] makes a test of it for each store. On
+//! PostgreSQL it needs `HOOKLATCH_TEST_POSTGRES_URL` and fails without: `scripts/test` sets it.
+
+mod concurrency;
+mod dead_letters;
+mod events;
+mod fixture;
+mod handlers;
+mod idempotency_keys;
+mod ledger;
+mod order;
+mod replies;
+mod retention;
+mod schema;
+
+/// Makes each claim a test on each store, as in `store_contract::sqlite::equal_keys_insert_once`.
+macro_rules! claims {
+    ($($group:ident [$($claim:ident,)+])+) => {
+        mod sqlite {
+            claims!(@tests Sqlite $($($group $claim)+)+);
+        }
+        mod postgres {
+            claims!(@tests Postgres $($($group $claim)+)+);
+        }
+    };
+    (@tests $dialect:ident $($group:ident $claim:ident)+) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $claim() {
+                super::$group::$claim(hooklatch::store::Dialect::$dialect).await;
+            }
+        )+
+    };
+}
+
+claims! {
+    events [
+        equal_keys_insert_once,
+        one_id_in_two_consumers_is_two_events,
+        ids_that_differ_only_in_case_or_length_are_two_events,
+        every_column_comes_back,
+        what_is_not_there_reads_as_none,
+        a_row_ages_from_live_to_expired,
+        only_rows_that_do_not_count_are_removed,
+        a_removed_key_is_new_again_in_the_same_transaction,
+        forgotten_rows_are_gone,
+        a_revised_row_says_so,
+        a_dropped_batch_leaves_nothing,
+        the_database_is_asked_for_nothing_when_there_is_nothing,
+        an_operator_sees_and_forgets_an_event,
+        the_clock_is_the_databases,
+    ]
+    idempotency_keys [
+        a_key_is_scoped_to_its_source,
+        a_settled_key_replays_byte_for_byte,
+        an_expired_key_is_not_live_and_only_it_is_removed,
+        forgotten_keys_are_gone,
+    ]
+    order [
+        an_entity_moves_forward_only,
+        entities_of_two_consumers_are_apart,
+    ]
+    handlers [
+        a_statement_serves_one_event_or_many,
+        the_columns_of_event_are_what_was_sent,
+        numbers_keep_their_digits,
+        a_leading_with_is_merged,
+        a_poison_event_takes_no_other_with_it,
+        every_kind_of_bad_data_is_permanent,
+        a_statement_that_does_not_fit_the_schema_is_transient,
+        the_steps_of_an_event_are_undone_together,
+        code_and_sql_are_undone_together,
+        what_code_says_of_an_event_stands,
+        a_deferred_constraint_never_commits,
+        a_payload_that_the_database_refuses_takes_no_other_with_it,
+        a_statement_that_runs_too_long_ends_the_batch,
+        a_handler_is_checked_without_running,
+    ]
+    replies [
+        a_statement_that_returns_event_ids_answers_them,
+        the_last_answer_of_an_event_counts,
+        rows_without_an_event_id_answer_nothing,
+        an_answer_http_does_not_allow_fails_for_now,
+    ]
+    dead_letters [
+        a_dead_letter_comes_back_byte_for_byte,
+        a_second_failure_replaces_the_first_and_counts,
+        dead_letters_are_found_and_paged,
+        exhumed_and_discarded_letters_are_gone,
+    ]
+    retention [
+        pruning_takes_what_is_old_in_batches,
+        nothing_that_still_counts_is_pruned,
+        every_table_can_be_pruned,
+    ]
+    ledger [
+        a_line_comes_back_as_it_was_written,
+        the_ledger_is_filtered,
+        pages_lose_no_line,
+        lines_written_twice_stand_once,
+    ]
+    concurrency [
+        a_key_held_elsewhere_is_waited_for_and_seen,
+        a_key_given_back_elsewhere_is_free,
+        a_key_held_too_long_is_a_lock_timeout,
+        of_many_that_find_a_row_expired_one_inserts,
+        pruning_beside_inserts_loses_and_doubles_nothing,
+        a_store_goes_on_after_a_cancelled_batch,
+    ]
+    schema [
+        of_several_stores_that_migrate_at_once_one_does,
+        a_newer_schema_is_refused,
+        without_a_schema_the_error_says_so,
+        a_closed_store_refuses_work,
+    ]
+}

@@ -1,0 +1,115 @@
+//! Published signatures are accepted, produced, and refused when one bit changes.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use hooklatch::event::RawRequest;
+use hooklatch::secret::Secret;
+use hooklatch::signature::{Verifier, VerifyConfig};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    vector: Vec<Vector>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Vector {
+    name: String,
+    #[serde(rename = "origin")]
+    _origin: String,
+    verify: VerifyConfig,
+    secrets: Vec<String>,
+    at: i64,
+    #[serde(default = "root")]
+    target: String,
+    id: Option<String>,
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+fn root() -> String {
+    "/".to_owned()
+}
+
+impl Vector {
+    fn verifier(&self) -> Verifier {
+        let secrets = self.secrets.iter().map(Secret::new).collect();
+        Verifier::new(&self.verify, secrets).unwrap_or_else(|error| panic!("{}: {error}", self.name))
+    }
+
+    fn request(&self) -> RawRequest {
+        let headers = self.headers.iter();
+        RawRequest {
+            target: self.target.as_str().into(),
+            headers: headers.map(|(name, value)| (name.clone(), Bytes::from(value.clone()))).collect(),
+            body: Bytes::from(self.body.clone()),
+        }
+    }
+
+    fn at(&self) -> DateTime<Utc> {
+        DateTime::from_timestamp_secs(self.at).unwrap()
+    }
+}
+
+fn vectors() -> Vec<Vector> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
+    let mut vectors = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let file: File = toml::from_str(&std::fs::read_to_string(&path).unwrap())
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            vectors.extend(file.vector);
+        }
+    }
+    assert!(vectors.len() >= 20, "the vectors were not found");
+    vectors
+}
+
+#[test]
+fn every_published_signature_is_accepted() {
+    for vector in vectors() {
+        let outcome = vector.verifier().verify("POST", &vector.request(), vector.at());
+        assert!(outcome.is_ok(), "{}: {}", vector.name, outcome.unwrap_err());
+    }
+}
+
+#[test]
+fn what_a_sender_would_send_is_produced() {
+    for vector in vectors() {
+        let Some(id) = &vector.id else { continue };
+        let verifier = vector.verifier();
+        let headers = verifier.sign("POST", &vector.target, vector.body.as_bytes(), id, vector.at());
+        assert_eq!(headers.as_ref(), Ok(&vector.headers), "{}", vector.name);
+    }
+}
+
+#[test]
+fn no_published_signature_survives_another_body_secret_or_time() {
+    for vector in vectors() {
+        let verifier = vector.verifier();
+        let mut longer = vector.request();
+        longer.body = Bytes::from(vector.body.clone() + "\n");
+        assert!(verifier.verify("POST", &longer, vector.at()).is_err(), "{}", vector.name);
+        for bit in 0..vector.body.len() * 8 {
+            let mut request = vector.request();
+            let mut body = request.body.to_vec();
+            body[bit / 8] ^= 1 << (bit % 8);
+            request.body = Bytes::from(body);
+            assert!(verifier.verify("POST", &request, vector.at()).is_err(), "{} bit {bit}", vector.name);
+        }
+        let stranger = vec![Secret::new("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSx")];
+        let stranger = Verifier::new(&vector.verify, stranger).unwrap();
+        assert!(stranger.verify("POST", &vector.request(), vector.at()).is_err(), "{}", vector.name);
+        if verifier.replay_window().is_some() {
+            let late = vector.at() + chrono::TimeDelta::seconds(301);
+            let early = vector.at() - chrono::TimeDelta::seconds(301);
+            assert!(verifier.verify("POST", &vector.request(), late).is_err(), "{}", vector.name);
+            assert!(verifier.verify("POST", &vector.request(), early).is_err(), "{}", vector.name);
+        }
+    }
+}
