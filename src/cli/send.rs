@@ -13,7 +13,7 @@ use super::config_file::ConfigFile;
 
 /// Sign a file (or standard input) and post it, as the sender would.
 ///
-/// In --event-id, --idempotency-key and --header, {n} stands for the number of the delivery.
+/// In --event-id, --idempotency-key and --header, {i} stands for the number of the delivery.
 #[derive(Debug, Args)]
 pub(super) struct Send {
     #[command(flatten)]

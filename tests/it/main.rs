@@ -1,5 +1,8 @@
 //! The only integration test binary: one link, one process, every claim on both stores.
 
+#[macro_use]
+mod support;
+
 mod black_box;
 mod dependencies_record;
 mod deployment;
@@ -7,5 +10,4 @@ mod http;
 mod openapi;
 mod signature;
 mod store_contract;
-mod support;
 mod vectors;

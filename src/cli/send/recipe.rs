@@ -12,7 +12,7 @@ use super::{Send, body};
 /// Deliveries are POSTed.
 pub(super) const METHOD: &str = "POST";
 /// Stands for the number of the delivery.
-const NUMBER: &str = "{n}";
+const NUMBER: &str = "{i}";
 /// The header a sender names a key in.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
