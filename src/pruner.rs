@@ -247,7 +247,10 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!running.is_finished());
         stop.cancel();
-        tokio::time::timeout(Duration::from_secs(5), running).await.expect("it ends").expect("without a panic");
+        tokio::time::timeout(Duration::from_secs(5), running)
+            .await
+            .expect("it ends")
+            .expect("without a panic");
     }
 
     #[test]
