@@ -1,6 +1,5 @@
 //! The only integration test binary: one link, one process, every claim on both stores.
 
-#[macro_use]
 mod support;
 
 mod black_box;
