@@ -9,7 +9,7 @@ const LONGEST_CELL: usize = 60;
 
 pub(super) fn new<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header);
     table
 }

@@ -1,11 +1,14 @@
 //! The only integration test binary: one link, one process, every claim on both stores.
 
+#[macro_use]
+mod support;
+
 mod black_box;
 mod dependencies_record;
+mod examples;
 mod deployment;
 mod http;
 mod openapi;
 mod signature;
 mod store_contract;
-mod support;
 mod vectors;
