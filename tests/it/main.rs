@@ -5,8 +5,8 @@ mod support;
 
 mod black_box;
 mod dependencies_record;
-mod examples;
 mod deployment;
+mod examples;
 mod http;
 mod openapi;
 mod signature;
