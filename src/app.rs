@@ -9,14 +9,16 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::config::{Config, Database, HttpSection, InboxSection, Retention};
+use crate::config::{Config, Database, HttpSection, InboxSection, Retention, StatementCache};
 use crate::http::{Limits, ServerSettings, ServerState, Services};
 use crate::inbox::{Inbox, InboxOptions};
 use crate::ledger::Ledger;
 use crate::pruner::Pruner;
 use crate::source::Source;
+use crate::store::awaited::AwaitedStore;
+use crate::store::postgres::{self, PostgresOptions, PostgresStore};
 use crate::store::sqlite::SqliteStore;
-use crate::store::{Dialect, Store, StoreError};
+use crate::store::{Dialect, Store, StoreError, StoreErrorKind};
 use crate::telemetry::metrics::Metrics;
 
 /// Ledger entries that wait to be written: a few seconds' worth at full load.
@@ -59,7 +61,26 @@ pub struct App {
     pub(crate) admin: TcpListener,
     /// `None` without [`Role::Prune`].
     pub(crate) pruner: Option<Pruner>,
+    /// Set when the database could not be reached yet.
+    pub(crate) awaited: Option<Awaited>,
     pub(crate) auto_migrate: bool,
+}
+
+/// A database that could not be reached yet, and the place its store will take.
+pub(crate) struct Awaited {
+    place: Arc<AwaitedStore>,
+    database: Database,
+    clock: Clock,
+}
+
+impl Awaited {
+    /// Tries to reach the database.
+    pub(crate) async fn attempt(&self) -> Result<(), StoreError> {
+        if !self.place.has_arrived() {
+            self.place.arrive(connect(&self.database, self.clock.clone()).await?);
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Debug for App {
@@ -85,7 +106,7 @@ impl App {
             false => None,
         };
         let admin = listen("admin.listen", config.admin.listen)?;
-        let store = open_store(&config.database, clock.clone()).await?;
+        let (store, awaited) = open_or_await(&config.database, &clock).await?;
         let metrics = Arc::new(Metrics::new());
         let services = Services {
             inbox: start_inbox(&store, config, &clock, &metrics),
@@ -106,7 +127,7 @@ impl App {
         });
         let settings = settings(&config.http);
         let auto_migrate = config.database.auto_migrate;
-        Ok(Self { state, services, settings, public, admin, pruner, auto_migrate })
+        Ok(Self { state, services, settings, public, admin, pruner, awaited, auto_migrate })
     }
 }
 
@@ -115,13 +136,48 @@ impl App {
 /// # Errors
 /// When it cannot be opened. The message does not show the password.
 pub async fn open_store(database: &Database, clock: Clock) -> Result<Arc<dyn Store>, AppError> {
-    let opened: Result<Arc<dyn Store>, StoreError> = match database.url.dialect() {
-        Dialect::Sqlite => {
-            SqliteStore::connect(database.url.expose(), clock).await.map(|store| Arc::new(store) as _)
+    connect(database, clock)
+        .await
+        .map_err(|cause| AppError::Database { url: database.url.to_string(), cause })
+}
+
+/// As [`open_store`]; a database elsewhere that does not answer now is waited for.
+async fn open_or_await(
+    database: &Database,
+    clock: &Clock,
+) -> Result<(Arc<dyn Store>, Option<Awaited>), AppError> {
+    let dialect = database.url.dialect();
+    match open_store(database, clock.clone()).await {
+        Ok(store) => Ok((store, None)),
+        Err(AppError::Database { cause, .. })
+            if cause.kind == StoreErrorKind::Unavailable && dialect == Dialect::Postgres =>
+        {
+            let place = Arc::new(AwaitedStore::new(dialect));
+            let awaited = Awaited { place: place.clone(), database: database.clone(), clock: clock.clone() };
+            Ok((place, Some(awaited)))
         }
-        Dialect::Postgres => todo!(),
-    };
-    opened.map_err(|cause| AppError::Database { url: database.url.to_string(), cause })
+        Err(error) => Err(error),
+    }
+}
+
+async fn connect(database: &Database, clock: Clock) -> Result<Arc<dyn Store>, StoreError> {
+    let url = database.url.expose();
+    match database.url.dialect() {
+        Dialect::Sqlite => Ok(Arc::new(SqliteStore::connect(url, clock).await?)),
+        Dialect::Postgres => {
+            let options = PostgresOptions {
+                url: url.to_owned(),
+                max_connections: database.max_connections,
+                acquire_timeout: database.acquire_timeout,
+                statement_cache: match database.statement_cache {
+                    StatementCache::Auto => postgres::StatementCache::Auto,
+                    StatementCache::On => postgres::StatementCache::On,
+                    StatementCache::Off => postgres::StatementCache::Off,
+                },
+            };
+            Ok(Arc::new(PostgresStore::connect(options).await?))
+        }
+    }
 }
 
 /// Starts the inbox over an open store, as `serve` does; for `events retry` too.

@@ -20,7 +20,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::App;
+use crate::app::{App, Awaited};
 use crate::http::{self, ServerSettings, ServerState};
 use crate::pruner;
 use crate::store::{MigrationStatus, Store, StoreError, StoreErrorKind};
@@ -142,7 +142,7 @@ struct Parts {
     admin: ServerHandle,
     grace: Duration,
     pruner: Option<pruner::Pruner>,
-    auto_migrate: bool,
+    preparation: Preparation,
     addresses: Addresses,
     /// What runs beside. Each tells its name when it ends.
     tasks: JoinSet<&'static str>,
@@ -150,7 +150,7 @@ struct Parts {
 
 impl Parts {
     fn start(app: App) -> Result<Self, RunError> {
-        let App { state, services, settings, public, admin, pruner, auto_migrate } = app;
+        let App { state, services, settings, public, admin, pruner, awaited, auto_migrate } = app;
         let mut tasks = JoinSet::new();
         let addresses = Addresses {
             public: public
@@ -168,6 +168,7 @@ impl Parts {
             .map_err(|error| RunError::Listener("private", error))?;
         let admin = server.handle();
         tasks.spawn(async move { ended("private listener", server.await) });
+        let store = services.store.clone();
         Ok(Self {
             state,
             services,
@@ -175,7 +176,7 @@ impl Parts {
             admin,
             grace: settings.shutdown_timeout,
             pruner,
-            auto_migrate,
+            preparation: Preparation { store, awaited, auto_migrate },
             addresses,
             tasks,
         })
@@ -187,24 +188,21 @@ impl Parts {
         stop: &CancellationToken,
         listening: impl FnOnce(Addresses),
     ) -> Result<(), RunError> {
-        let store = self.services.store.clone();
-        let mut waits_for_database = None;
-        if let Err(error) = prepare_schema(&*store, self.auto_migrate).await {
-            if !error.may_pass() {
-                return Err(error.into());
-            }
-            waits_for_database = Some(error);
+        let first = self.preparation.attempt().await;
+        if let Err(error) = &first
+            && !error.may_pass()
+        {
+            return first.map_err(RunError::from);
         }
         listening(self.addresses);
-        if let Some(error) = waits_for_database {
-            let schema = wait_for_schema(&*store, self.auto_migrate, error);
+        if let Err(error) = first {
             tokio::select! {
-                ready = schema => ready?,
+                ready = self.preparation.wait(error) => ready?,
                 crashed = first_end(&mut self.tasks) => return Err(RunError::Crashed(crashed)),
             }
         }
         self.state.set_ready(true);
-        tracing::info!(database.dialect = store.dialect().as_str(), "ready");
+        tracing::info!(database.dialect = self.services.store.dialect().as_str(), "ready");
         if let Some(pruner) = self.pruner.take() {
             let stop = stop.clone();
             self.tasks.spawn(async move {
@@ -293,24 +291,37 @@ pub async fn prepare_schema(store: &dyn Store, auto_migrate: bool) -> Result<(),
     Ok(())
 }
 
-/// Tries until the database answers. `error` is why the first attempt failed.
-async fn wait_for_schema(
-    store: &dyn Store,
+/// What must be done before deliveries can be taken.
+struct Preparation {
+    store: Arc<dyn Store>,
+    /// Set when the database could not be reached when the parts were built.
+    awaited: Option<Awaited>,
     auto_migrate: bool,
-    mut error: SchemaError,
-) -> Result<(), SchemaError> {
-    let mut pause = FIRST_PAUSE;
-    loop {
-        tracing::warn!(
-            error = &error as &dyn std::error::Error,
-            retry.seconds = pause.as_secs_f32(),
-            "the database does not answer; deliveries get 503 until it does"
-        );
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LAST_PAUSE);
-        match prepare_schema(store, auto_migrate).await {
-            Err(again) if again.may_pass() => error = again,
-            result => return result,
+}
+
+impl Preparation {
+    async fn attempt(&self) -> Result<(), SchemaError> {
+        if let Some(awaited) = &self.awaited {
+            awaited.attempt().await?;
+        }
+        prepare_schema(&*self.store, self.auto_migrate).await
+    }
+
+    /// Tries until the database answers. `error` is why the first attempt failed.
+    async fn wait(&self, mut error: SchemaError) -> Result<(), SchemaError> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                retry.seconds = pause.as_secs_f32(),
+                "the database does not answer; deliveries get 503 until it does"
+            );
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LAST_PAUSE);
+            match self.attempt().await {
+                Err(again) if again.may_pass() => error = again,
+                result => return result,
+            }
         }
     }
 }

@@ -153,7 +153,105 @@ fn pause_after(failures: u32, every: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use chrono::{DateTime, Utc};
+
     use super::*;
+    use crate::inbox::outcome::Outcome;
+    use crate::store::awaited::AwaitedStore;
+    use crate::store::sqlite::SqliteStore;
+    use crate::store::{Dialect, LedgerEntry, LedgerFilter};
+
+    async fn store() -> (tempfile::TempDir, Arc<dyn Store>) {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let url = format!("sqlite://{}", directory.path().join("prune.db").display());
+        let store = SqliteStore::connect(&url, Clock::system()).await.expect("a database");
+        store.migrate().await.expect("a schema");
+        (directory, Arc::new(store))
+    }
+
+    fn delivery(received_at: DateTime<Utc>) -> LedgerEntry {
+        LedgerEntry {
+            delivery_id: crate::clock::new_id(),
+            ordinal: 0,
+            received_at,
+            source: "shop".into(),
+            event_id: None,
+            event_type: None,
+            idempotency_key: None,
+            outcome: Outcome::Malformed,
+            status: 400,
+            duration: Duration::ZERO,
+            body_bytes: 0,
+            peer: None,
+            reason: None,
+        }
+    }
+
+    async fn with_expired_deliveries(count: usize) -> (tempfile::TempDir, Arc<dyn Store>) {
+        let (directory, store) = store().await;
+        let long_ago = Clock::system().now() - chrono::TimeDelta::days(30);
+        let mut entries: Vec<_> = (0..count).map(|_| delivery(long_ago)).collect();
+        entries.push(delivery(Clock::system().now()));
+        store.record_deliveries(&entries).await.expect("recorded");
+        (directory, store)
+    }
+
+    async fn left(store: &dyn Store) -> usize {
+        let filter = LedgerFilter { limit: 1000, ..LedgerFilter::default() };
+        store.deliveries(&filter).await.expect("read").len()
+    }
+
+    #[tokio::test]
+    async fn a_round_deletes_in_batches_until_a_short_one_and_keeps_what_counts() {
+        let (_directory, store) = with_expired_deliveries(25).await;
+        let retention = Retention { prune_batch_rows: 10, ..Retention::default() };
+        let mut batches = Vec::new();
+        let pruned = prune_round(&*store, &retention, |what, rows| {
+            if what == Prunable::Deliveries {
+                batches.push(rows);
+            }
+            ControlFlow::Continue(())
+        })
+        .await
+        .expect("pruned");
+        assert_eq!(batches, [10, 10, 5]);
+        assert_eq!(pruned.total(), 25);
+        assert!(!pruned.stopped);
+        assert_eq!(left(&*store).await, 1);
+    }
+
+    #[tokio::test]
+    async fn a_round_that_is_told_to_stop_ends_after_the_batch() {
+        let (_directory, store) = with_expired_deliveries(25).await;
+        let retention = Retention { prune_batch_rows: 10, ..Retention::default() };
+        let pruned = prune_round(&*store, &retention, |what, _| match what {
+            Prunable::Deliveries => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })
+        .await
+        .expect("pruned");
+        assert!(pruned.stopped);
+        assert_eq!(left(&*store).await, 16);
+    }
+
+    #[tokio::test]
+    async fn the_loop_outlives_a_store_that_fails_and_ends_when_it_is_told_to() {
+        let pruner = Pruner {
+            store: Arc::new(AwaitedStore::new(Dialect::Postgres)),
+            retention: Retention { prune_every: Duration::from_millis(1), ..Retention::default() },
+            metrics: Arc::new(Metrics::new()),
+            clock: Clock::system(),
+        };
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(run(pruner, stop.clone()));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!running.is_finished());
+        stop.cancel();
+        tokio::time::timeout(Duration::from_secs(5), running)
+            .await
+            .expect("it ends")
+            .expect("without a panic");
+    }
 
     #[test]
     fn the_pause_grows_with_failures_and_ends() {

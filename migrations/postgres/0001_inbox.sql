@@ -97,6 +97,41 @@ CREATE INDEX deliveries_event_id ON hooklatch.deliveries
     USING brin (event_id text_bloom_ops (n_distinct_per_range = 5000))
     WITH (pages_per_range = 128, autosummarize = on)
 
+-- name: mistake in answers
+-- What is wrong with the answers that a handler's statement returned, in words for its author; NULL
+-- when nothing is. Whatever passes can be sent as an HTTP answer. In plpgsql, which keeps its plan: a
+-- function in SQL would be planned at each call.
+CREATE FUNCTION hooklatch.mistake_in_answers(p_answers jsonb[], p_ids text[]) RETURNS text
+LANGUAGE plpgsql STABLE
+AS $function$
+BEGIN
+    RETURN (
+        SELECT format('the handler answered for event %s, which it was not given', answer -> 'event_id')
+        FROM unnest(p_answers) AS answer
+        WHERE answer ->> 'event_id' NOT IN (SELECT unnest(p_ids))
+        UNION ALL
+        SELECT format('the handler answered with status %s, which is not a number from 200 to 599',
+                      answer -> 'status')
+        FROM unnest(p_answers) AS answer
+        WHERE answer ->> 'status' !~ '^[2-5][0-9]{2}$'
+        UNION ALL
+        SELECT 'the handler answered with headers that are not a JSON object'
+        FROM unnest(p_answers) AS answer
+        WHERE jsonb_typeof(answer -> 'headers') NOT IN ('object', 'null')
+        UNION ALL
+        SELECT format('the handler answered with a header %s that HTTP does not allow', to_jsonb(header.name))
+        FROM unnest(p_answers) AS answer
+        CROSS JOIN LATERAL jsonb_each(
+            CASE jsonb_typeof(answer -> 'headers') WHEN 'object' THEN answer -> 'headers' END
+        ) AS header (name, value)
+        WHERE header.name !~ '^[-!#$%&''*+.^_`|~0-9A-Za-z]+$'
+           OR jsonb_typeof(header.value) NOT IN ('string', 'number', 'boolean')
+           OR header.value #>> '{}' !~ '^[\x20-\x7e\t]*$'
+        LIMIT 1
+    );
+END
+$function$
+
 -- name: run handlers
 -- Runs handler statements over events, in order, each event whole or not at all.
 --
@@ -104,6 +139,9 @@ CREATE INDEX deliveries_event_id ON hooklatch.deliveries
 -- run again in halves, until the event that fails stands alone: it is reported with its SQLSTATE, and
 -- takes no other with it. What no smaller chunk can cure (a lost connection, a deadlock, an operator's
 -- intervention, no resources, an internal error) is raised again and ends the transaction.
+--
+-- A statement that `p_returns` marks yields one row: what it returned, as an array of jsonb objects, and
+-- whether that is plainly right, so that only what is not need be looked at.
 --
 -- Returns only what is not plain success: a failed event has `ordinal`, `code` and `message`; an answer
 -- that a statement returned has `event_id` and any of `status`, `headers`, `body`, in order.
@@ -137,8 +175,8 @@ DECLARE
     v_payloads    text[];
     v_headers     text[];
     v_received_at timestamptz[];
-    v_row         record;
-    v_json        jsonb;
+    v_returned    jsonb[];
+    v_plain       boolean;
     v_answers     jsonb[];
     v_mistake     text;
 BEGIN
@@ -161,27 +199,22 @@ BEGIN
             SET CONSTRAINTS ALL DEFERRED;
             FOR i IN 1 .. cardinality(p_statements) LOOP
                 IF p_returns[i] THEN
-                    FOR v_row IN EXECUTE p_statements[i]
+                    EXECUTE p_statements[i] INTO v_returned, v_plain
                         USING v_ids, v_types, v_occurred_at, v_data, v_payloads, v_headers,
-                              v_received_at, p_source, v_low
-                    LOOP
-                        v_json := to_jsonb(v_row);
-                        IF v_json ->> 'event_id' IS NOT NULL THEN
-                            v_answers := array_append(v_answers, v_json);
+                              v_received_at, p_source, v_low;
+                    IF NOT v_plain THEN
+                        v_mistake := hooklatch.mistake_in_answers(v_returned, v_ids);
+                        IF v_mistake IS NOT NULL THEN
+                            RAISE EXCEPTION '%', v_mistake;
                         END IF;
-                    END LOOP;
+                    END IF;
+                    v_answers := v_answers || v_returned;
                 ELSE
                     EXECUTE p_statements[i]
                         USING v_ids, v_types, v_occurred_at, v_data, v_payloads, v_headers,
                               v_received_at, p_source, v_low;
                 END IF;
             END LOOP;
-            IF cardinality(v_answers) > 0 THEN
-                v_mistake := hooklatch.mistake_in_answers(v_answers, v_ids);
-                IF v_mistake IS NOT NULL THEN
-                    RAISE EXCEPTION '%', v_mistake;
-                END IF;
-            END IF;
             SET CONSTRAINTS ALL IMMEDIATE;
         EXCEPTION WHEN OTHERS OR assert_failure THEN
             IF left(SQLSTATE, 2) IN ('08', '40', '53', '57', '58', 'XX') OR SQLSTATE = '55P03' THEN
@@ -196,59 +229,16 @@ BEGIN
             CONTINUE;
         END IF;
         IF v_failed THEN
-            ordinal := v_low;
-            code := v_code;
-            message := v_message;
-            RETURN NEXT;
-            ordinal := NULL;
-            code := NULL;
-            message := NULL;
-        ELSE
-            FOREACH v_json IN ARRAY v_answers LOOP
-                event_id := v_json ->> 'event_id';
-                status := (v_json ->> 'status')::integer;
-                headers := nullif(v_json -> 'headers', 'null'::jsonb);
-                body := v_json ->> 'body';
-                RETURN NEXT;
-            END LOOP;
-            event_id := NULL;
-            status := NULL;
-            headers := NULL;
-            body := NULL;
+            RETURN QUERY SELECT v_low, v_code, v_message, NULL::text, NULL::integer, NULL::jsonb, NULL::text;
+        ELSIF cardinality(v_answers) > 0 THEN
+            RETURN QUERY
+                SELECT NULL::integer, NULL::text, NULL::text, answer ->> 'event_id',
+                       (answer ->> 'status')::integer, nullif(answer -> 'headers', 'null'::jsonb),
+                       answer ->> 'body'
+                FROM unnest(v_answers) AS answer;
         END IF;
         v_ends := v_ends[:cardinality(v_ends) - 1];
         v_low := v_high + 1;
     END LOOP;
 END
-$function$
-
--- name: mistake in answers
--- What is wrong with the answers that a handler's statement returned, in words for its author; NULL
--- when nothing is. Whatever passes can be sent as an HTTP answer.
-CREATE FUNCTION hooklatch.mistake_in_answers(p_answers jsonb[], p_ids text[]) RETURNS text
-LANGUAGE sql STABLE
-AS $function$
-    SELECT CASE
-        WHEN NOT (answer ->> 'event_id' = ANY (p_ids))
-            THEN format('the handler answered for event %s, which it was not given', answer -> 'event_id')
-        WHEN coalesce(jsonb_typeof(answer -> 'status'), 'null') <> 'null'
-            AND NOT coalesce(answer ->> 'status' ~ '^[2-5][0-9]{2}$', false)
-            THEN format('the handler answered with status %s, which is not a number from 200 to 599',
-                        answer -> 'status')
-        WHEN coalesce(jsonb_typeof(answer -> 'headers'), 'null') NOT IN ('null', 'object')
-            THEN 'the handler answered with headers that are not a JSON object'
-        WHEN jsonb_typeof(answer -> 'headers') = 'object' AND EXISTS (
-            SELECT FROM jsonb_each(answer -> 'headers') AS header (name, value)
-            WHERE header.name !~ '^[-!#$%&''*+.^_`|~0-9A-Za-z]+$'
-               OR jsonb_typeof(header.value) NOT IN ('string', 'number', 'boolean')
-               OR header.value #>> '{}' !~ '^[\x20-\x7e\t]*$'
-        )
-            THEN 'the handler answered with a header that HTTP does not allow'
-    END
-    FROM unnest(p_answers) AS answer
-    WHERE NOT (answer ->> 'event_id' = ANY (p_ids))
-       OR answer -> 'status' IS NOT NULL
-       OR answer -> 'headers' IS NOT NULL
-    ORDER BY 1 NULLS LAST
-    LIMIT 1
 $function$

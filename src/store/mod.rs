@@ -7,6 +7,7 @@
 //! Expiry is judged by the database's clock on PostgreSQL, and by the process's clock on SQLite,
 //! where they are the same.
 
+pub mod awaited;
 mod bisect;
 pub mod error;
 mod migration;

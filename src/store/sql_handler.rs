@@ -76,6 +76,8 @@ pub struct SqlHandler {
     sql: Box<str>,
     /// Where the first CTE of the statement's own begins, and whether they are RECURSIVE.
     ctes: Option<(usize, bool)>,
+    /// Where the statement begins that follows the CTEs.
+    main: usize,
     returns_rows: bool,
     /// Which of [`COLUMNS`] it may mention, one bit each.
     mentioned: u16,
@@ -111,6 +113,7 @@ impl SqlHandler {
         Ok(Self {
             sql: sql[..end].into(),
             ctes,
+            main: first.start,
             returns_rows,
             mentioned: mentioned(&tokens),
             composed: OnceLock::new(),
@@ -140,16 +143,36 @@ impl SqlHandler {
     /// speaks one dialect, so the CTE of a handler is always the same.
     pub fn compose(&self, event_cte: impl FnOnce() -> Cow<'static, str>) -> &str {
         self.composed.get_or_init(|| {
-            let event_cte = event_cte();
-            let composed = match self.ctes {
-                None => format!("WITH {event_cte}\n{}", self.sql),
-                Some((own, recursive)) => {
-                    let recursive = if recursive { "RECURSIVE " } else { "" };
-                    format!("WITH {recursive}{event_cte},\n{}", &self.sql[own..])
-                }
-            };
-            composed.into()
+            let (ctes, main) = self.parts(&event_cte());
+            format!("{ctes}\n{main}").into()
         })
+    }
+
+    /// As [`compose`](Self::compose), with the rows of a statement that returns some in the CTE
+    /// `name`, and `select` over it. Made once, instead of the other.
+    pub fn compose_select(
+        &self,
+        event_cte: impl FnOnce() -> Cow<'static, str>,
+        name: &str,
+        select: &str,
+    ) -> &str {
+        self.composed.get_or_init(|| {
+            let (ctes, main) = self.parts(&event_cte());
+            // The line breaks end comments that may stand there.
+            format!("{ctes}\n, {name} AS (\n{main}\n)\n{select}").into()
+        })
+    }
+
+    /// All CTEs, and the statement that follows them.
+    fn parts(&self, event_cte: &str) -> (String, &str) {
+        let ctes = match self.ctes {
+            None => format!("WITH {event_cte}"),
+            Some((own, recursive)) => {
+                let recursive = if recursive { "RECURSIVE " } else { "" };
+                format!("WITH {recursive}{event_cte},\n{}", self.sql[own..self.main].trim_end())
+            }
+        };
+        (ctes, &self.sql[self.main..])
     }
 }
 
@@ -301,11 +324,25 @@ mod tests {
         assert_eq!(composed("SELECT id FROM event;"), "WITH event AS (…)\nSELECT id FROM event");
         assert_eq!(
             composed("-- why\nwith a as (select 1) insert into t select * from a"),
-            "WITH event AS (…),\na as (select 1) insert into t select * from a"
+            "WITH event AS (…),\na as (select 1)\ninsert into t select * from a"
         );
         assert_eq!(
             composed("WITH RECURSIVE a(n) AS NOT MATERIALIZED (SELECT 1), \"b c\" AS (SELECT 2) TABLE a"),
-            "WITH RECURSIVE event AS (…),\na(n) AS NOT MATERIALIZED (SELECT 1), \"b c\" AS (SELECT 2) TABLE a"
+            "WITH RECURSIVE event AS (…),\na(n) AS NOT MATERIALIZED (SELECT 1), \"b c\" AS (SELECT 2)\nTABLE a"
+        );
+    }
+
+    #[test]
+    fn rows_can_be_selected_from() {
+        let selected =
+            |sql: &str| handler(sql).compose_select(|| CTE.into(), "x", "SELECT 1 FROM x").to_owned();
+        assert_eq!(
+            selected("SELECT id FROM event ; -- done"),
+            "WITH event AS (…)\n, x AS (\nSELECT id FROM event\n)\nSELECT 1 FROM x"
+        );
+        assert_eq!(
+            selected("WITH a AS (SELECT 1) -- why\nDELETE FROM t RETURNING id"),
+            "WITH event AS (…),\na AS (SELECT 1) -- why\n, x AS (\nDELETE FROM t RETURNING id\n)\nSELECT 1 FROM x"
         );
     }
 

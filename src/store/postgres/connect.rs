@@ -147,9 +147,10 @@ pub(super) fn milliseconds(limit: Duration) -> i32 {
 
 fn connect_options(url: &str) -> Result<PgConnectOptions, StoreError> {
     let options = PgConnectOptions::from_str(url).map_err(|_| {
-        // The parser's own error may repeat a part of the URL, and so of a password.
+        // The parser's own error may repeat a part of the URL, and so of a password. Waiting does not
+        // cure it, so this is not `Unavailable`.
         let hint = "expected postgres://user:password@host:port/database";
-        StoreError::new(StoreErrorKind::Unavailable, "read the URL of the database", hint)
+        StoreError::new(StoreErrorKind::Data, "read the URL of the database", hint)
     })?;
     // A proxy refuses start-up parameters that it does not know.
     Ok(options.extra_float_digits(None).application_name("hooklatch").disable_statement_logging())

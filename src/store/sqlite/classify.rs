@@ -47,20 +47,20 @@ pub(super) fn is_broken(error: &sqlx::Error) -> bool {
         sqlx::Error::Database(_)
             | sqlx::Error::RowNotFound
             | sqlx::Error::ColumnNotFound(_)
+            | sqlx::Error::ColumnIndexOutOfBounds { .. }
             | sqlx::Error::ColumnDecode { .. }
             | sqlx::Error::Decode(_)
             | sqlx::Error::Encode(_)
+            | sqlx::Error::TypeNotFound { .. }
     )
 }
 
 fn kind(error: &sqlx::Error) -> StoreErrorKind {
     match error {
         sqlx::Error::Database(error) => kind_of_code(&**error),
+        error if is_broken(error) => StoreErrorKind::Unavailable,
         // What a handler returned, or another version wrote, is not what is read.
-        sqlx::Error::ColumnNotFound(_) | sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
-            StoreErrorKind::Statement
-        }
-        _ => StoreErrorKind::Unavailable,
+        _ => StoreErrorKind::Statement,
     }
 }
 
@@ -71,16 +71,12 @@ fn kind_of_code(error: &dyn DatabaseError) -> StoreErrorKind {
         // SQLITE_ERROR
         1 => {
             let message = error.message();
-            let is_known = |known: &&str| message.contains(*known);
             // "no such function: json_foo" is the statement's fault all the same.
-            if !message.starts_with("no such") && DATA_MESSAGES.iter().any(|known| is_known(&known)) {
-                StoreErrorKind::Data
-            } else if message.starts_with("no such savepoint") {
-                // The statement said OR ROLLBACK: the whole transaction is gone, and would be again.
-                StoreErrorKind::Data
-            } else {
-                StoreErrorKind::Statement
-            }
+            let is_the_datas =
+                !message.starts_with("no such") && DATA_MESSAGES.iter().any(|known| message.contains(known));
+            // The statement said OR ROLLBACK: the whole transaction is gone, and would be again.
+            let is_rolled_back = message.starts_with("no such savepoint");
+            if is_the_datas || is_rolled_back { StoreErrorKind::Data } else { StoreErrorKind::Statement }
         }
         // TOOBIG, CONSTRAINT, MISMATCH
         18..=20 => StoreErrorKind::Data,

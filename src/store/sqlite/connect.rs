@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
+use super::SqliteStore;
 use super::checkpoint::{self, Checkpointer};
 use super::writer::Writer;
-use super::{SqliteStore, classify};
 use crate::clock::Clock;
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -40,12 +40,7 @@ impl SqliteStore {
         let options = options(url)?;
         create(options.get_filename())?;
         let writer = Writer::new(options.clone());
-        let mut lease = writer.begin(PATIENCE, None).await.map_err(|error| explain(&options, error))?;
-        let mode: String = sqlx::query_scalar("PRAGMA journal_mode")
-            .fetch_one(lease.statement())
-            .await
-            .map_err(classify::ours(OPENING))?;
-        lease.rollback().await;
+        let mode = writer.probe().await.map_err(|error| explain(&options, &error))?;
         if mode != "wal" {
             return Err(refusal(format!(
                 "{} keeps no write-ahead log (journal mode {mode}): put the file on a local disk",
@@ -101,8 +96,8 @@ fn create(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Says which file could not be opened.
-fn explain(options: &SqliteConnectOptions, error: StoreError) -> StoreError {
-    let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+fn explain(options: &SqliteConnectOptions, error: &StoreError) -> StoreError {
+    let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     StoreError::new(error.kind, OPENING, format!("{}: {cause}", options.get_filename().display()))
 }
 

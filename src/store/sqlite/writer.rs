@@ -25,6 +25,7 @@ const INSTRUCTIONS_PER_LOOK: i32 = 10_000;
 const OPEN_ATTEMPTS: u32 = 50;
 const OPEN_RETRY: Duration = Duration::from_millis(40);
 
+const OPENING: &str = "open the database file";
 const BEGINNING: &str = "begin a transaction";
 
 /// Hands out the connection that writes.
@@ -80,6 +81,22 @@ impl Writer {
         Ok(lease)
     }
 
+    /// Opens the connection, and sees whether the file can be written and how its journal is kept.
+    /// That somebody else is writing is no obstacle.
+    pub(super) async fn probe(&self) -> Result<String, StoreError> {
+        let mut slot = self.slot.lock().await;
+        slot.open().await?;
+        slot.wait_for_others(Duration::ZERO).await.map_err(classify::ours(OPENING))?;
+        match slot.run("BEGIN IMMEDIATE").await.map_err(classify::ours(OPENING)) {
+            Ok(()) => slot.roll_back().await,
+            Err(error) if error.kind == StoreErrorKind::LockTimeout => {}
+            Err(error) => return Err(error),
+        }
+        let connection = slot.connection.as_mut().ok_or(sqlx::Error::PoolClosed);
+        let connection = connection.map_err(classify::ours(OPENING))?;
+        sqlx::query_scalar("PRAGMA journal_mode").fetch_one(connection).await.map_err(classify::ours(OPENING))
+    }
+
     /// Keeps writers of this process out, without a transaction.
     pub(super) async fn pause(&self) -> impl Drop {
         self.slot.clone().lock_owned().await
@@ -112,7 +129,7 @@ impl Slot {
             match self.connect().await {
                 Ok(connection) => self.connection = Some(connection),
                 Err(error) => {
-                    let error = classify::ours(BEGINNING)(error);
+                    let error = classify::ours(OPENING)(error);
                     // SQLite does not wait for another process that is switching to the log.
                     if error.kind != StoreErrorKind::LockTimeout || attempt == OPEN_ATTEMPTS {
                         return Err(error);
@@ -237,11 +254,6 @@ impl Lease {
         self.slot = None;
         self.committed.notify_one();
         Ok(())
-    }
-
-    pub(super) async fn rollback(mut self) {
-        self.slot().roll_back().await;
-        self.slot = None;
     }
 
     fn slot(&mut self) -> &mut Slot {

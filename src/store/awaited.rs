@@ -1,0 +1,127 @@
+//! A store whose database has not been reached yet.
+//!
+//! Stands in its place from the start, so that the process can listen and say 503 while it waits.
+//! Every verb fails with `Unavailable` until the store has arrived; then each goes there. Holds no
+//! SQL and decides nothing.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::{
+    Batch, BatchLimits, DeadLetter, DeadLetterFilter, Dialect, EventRecord, LedgerEntry, LedgerFilter,
+    MigrationStatus, Prunable, SqlHandler, Store, StoreError, StoreErrorKind,
+};
+use crate::event::EventKey;
+
+/// A place for a store.
+pub struct AwaitedStore {
+    dialect: Dialect,
+    store: OnceLock<Arc<dyn Store>>,
+}
+
+impl AwaitedStore {
+    #[must_use]
+    pub fn new(dialect: Dialect) -> Self {
+        Self { dialect, store: OnceLock::new() }
+    }
+
+    /// The store is there. A second one is ignored.
+    pub fn arrive(&self, store: Arc<dyn Store>) {
+        self.store.get_or_init(|| store);
+    }
+
+    #[must_use]
+    pub fn has_arrived(&self) -> bool {
+        self.store.get().is_some()
+    }
+
+    fn there(&self) -> Result<&dyn Store, StoreError> {
+        self.store.get().map(|store| &**store).ok_or_else(|| {
+            StoreError::new(
+                StoreErrorKind::Unavailable,
+                "reach the database",
+                "it has not answered since the process started",
+            )
+        })
+    }
+}
+
+impl fmt::Debug for AwaitedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AwaitedStore").field("has_arrived", &self.has_arrived()).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Store for AwaitedStore {
+    fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    async fn migrate(&self) -> Result<Vec<String>, StoreError> {
+        self.there()?.migrate().await
+    }
+
+    async fn migrations(&self) -> Result<Vec<MigrationStatus>, StoreError> {
+        self.there()?.migrations().await
+    }
+
+    async fn check_handler(&self, handler: &SqlHandler) -> Result<(), StoreError> {
+        self.there()?.check_handler(handler).await
+    }
+
+    async fn now(&self) -> Result<DateTime<Utc>, StoreError> {
+        self.there()?.now().await
+    }
+
+    async fn inbox_rows(&self) -> Result<u64, StoreError> {
+        self.there()?.inbox_rows().await
+    }
+
+    async fn close(&self) {
+        if let Some(store) = self.store.get() {
+            store.close().await;
+        }
+    }
+
+    async fn begin(&self, limits: BatchLimits) -> Result<Box<dyn Batch>, StoreError> {
+        self.there()?.begin(limits).await
+    }
+
+    async fn prune(&self, what: Prunable, keep: Duration, limit: u32) -> Result<u64, StoreError> {
+        self.there()?.prune(what, keep, limit).await
+    }
+
+    async fn count_prunable(&self, what: Prunable, keep: Duration) -> Result<u64, StoreError> {
+        self.there()?.count_prunable(what, keep).await
+    }
+
+    async fn record_deliveries(&self, entries: &[LedgerEntry]) -> Result<(), StoreError> {
+        self.there()?.record_deliveries(entries).await
+    }
+
+    async fn deliveries(&self, filter: &LedgerFilter) -> Result<Vec<LedgerEntry>, StoreError> {
+        self.there()?.deliveries(filter).await
+    }
+
+    async fn events(&self, consumers: &[String], event_id: &str) -> Result<Vec<EventRecord>, StoreError> {
+        self.there()?.events(consumers, event_id).await
+    }
+
+    async fn dead_letters(&self, filter: &DeadLetterFilter) -> Result<Vec<DeadLetter>, StoreError> {
+        self.there()?.dead_letters(filter).await
+    }
+
+    async fn discard_dead_letters(&self, ids: &[Uuid]) -> Result<u64, StoreError> {
+        self.there()?.discard_dead_letters(ids).await
+    }
+
+    async fn forget_event(&self, key: &EventKey) -> Result<bool, StoreError> {
+        self.there()?.forget_event(key).await
+    }
+}
