@@ -58,6 +58,10 @@ fn kind(error: &sqlx::Error) -> StoreErrorKind {
         | sqlx::Error::ColumnIndexOutOfBounds { .. }
         | sqlx::Error::ColumnDecode { .. }
         | sqlx::Error::Decode(_) => StoreErrorKind::Schema,
+        // Rust code of a handler asked for what was not there.
+        sqlx::Error::RowNotFound | sqlx::Error::TypeNotFound { .. } | sqlx::Error::Encode(_) => {
+            StoreErrorKind::Statement
+        }
         _ => StoreErrorKind::Unavailable,
     }
 }
