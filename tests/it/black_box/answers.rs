@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{GITHUB, all_at_once, github, slow_source};
 use crate::support::app::{SHOP, order};
+use crate::support::on_both_stores;
 use crate::support::{Backend, Request, Setup};
 
 on_both_stores! {

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::support::app::order;
+use crate::support::on_both_stores;
 use crate::support::{Backend, Setup};
 
 const LIST: &str = r#"

@@ -2,6 +2,7 @@
 
 use super::{GITHUB, github};
 use crate::support::app::{SHOP, order};
+use crate::support::on_both_stores;
 use crate::support::{Backend, Request, Setup};
 
 /// As deep as a body may nest.

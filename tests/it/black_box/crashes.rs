@@ -10,6 +10,7 @@ use super::{all_at_once, slow_source};
 use crate::support::app::order;
 use crate::support::database::unique;
 use crate::support::http::Connection;
+use crate::support::on_both_stores;
 use crate::support::{Backend, Request, Setup, http};
 
 const EVENTS: usize = 200;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{GITHUB, all_at_once, github, slow_source};
 use crate::support::app::{SHOP, order};
 use crate::support::http::Connection;
+use crate::support::on_both_stores;
 use crate::support::{Backend, Request, Setup};
 
 on_both_stores! {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{all_at_once, slow_source};
 use crate::support::app::{SHOP, order};
 use crate::support::http::Connection;
+use crate::support::on_both_stores;
 use crate::support::{Answer, Backend, Request, Setup};
 
 fn keyed(target: &str, key: &str, body: impl Into<Vec<u8>>) -> Request {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::GITHUB;
 use crate::support::app::{TestApp, order, said};
+use crate::support::on_both_stores;
 use crate::support::{Answer, Backend, Request, Setup, http};
 
 /// The ledger is written beside the hot path: it may take a moment.

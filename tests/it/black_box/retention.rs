@@ -7,6 +7,7 @@ use tokio::sync::Mutex;
 
 use crate::support::app::{SHOP, order};
 use crate::support::http::Connection;
+use crate::support::on_both_stores;
 use crate::support::{Backend, Request, Setup};
 
 const CLIENTS: usize = 20;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{GITHUB, all_at_once, github};
 use crate::support::app::{BODY_MARKER, order};
 use crate::support::http::Connection;
+use crate::support::on_both_stores;
 use crate::support::{Backend, Request, Setup};
 
 const LIMIT: usize = 100_000;
