@@ -113,10 +113,10 @@ sql = "INSERT INTO effects (source, event_id) SELECT source, id FROM event"
         let payment = r#"{"id":"pay_1","account":"acc_1"}"#;
         app.deliver("payments", payment).await.expect(422, "rejected");
 
-        let too_early = app.run(&["events", "retry", "--event-id", "pay_1"]);
+        let too_early = app.run(&["events", "retry", "--event-id", "pay_1", "--yes"]);
         assert_eq!(app.database.rows("dead_letters").await, 1, "{}", said(&too_early));
         app.database.execute("INSERT INTO accounts (id) VALUES ('acc_1')").await;
-        let retried = app.run(&["events", "retry", "--event-id", "pay_1"]);
+        let retried = app.run(&["events", "retry", "--event-id", "pay_1", "--yes"]);
         assert!(retried.status.success(), "{}", said(&retried));
 
         assert_eq!(app.database.effects_of("pay_1").await, 1);
