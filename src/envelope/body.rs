@@ -1,6 +1,7 @@
 //! From the body as it came to the JSON text in it.
 //!
 //! Any content type is taken for JSON, except a form, which carries the JSON in one of its fields.
+//! A body that is declared a form but begins as JSON does is JSON: `curl -d` declares so unasked.
 //! The result is a slice of the body where that is possible.
 
 use bytes::Bytes;
@@ -16,7 +17,11 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 /// The JSON text in the body; `form_field` is where a form carries it. Not checked to be UTF-8.
 pub(super) fn json_text(request: &RawRequest, form_field: &str) -> Result<Bytes, EnvelopeError> {
     refuse_encoding(request)?;
-    let text = if is_form(request) { from_form(&request.body, form_field)? } else { request.body.clone() };
+    let text = if is_form(request) && !begins_like_json(&request.body) {
+        from_form(&request.body, form_field)?
+    } else {
+        request.body.clone()
+    };
     Ok(if text.starts_with(BOM) { text.slice(BOM.len()..) } else { text })
 }
 
@@ -35,6 +40,12 @@ fn is_form(request: &RawRequest) -> bool {
         let media_type = value.split(|byte| *byte == b';').next().unwrap_or_default();
         media_type.trim_ascii().eq_ignore_ascii_case(FORM.as_bytes())
     })
+}
+
+/// No form does: its fields' names are percent-encoded.
+fn begins_like_json(body: &[u8]) -> bool {
+    let body = body.strip_prefix(BOM).unwrap_or(body);
+    matches!(body.trim_ascii_start(), [b'{' | b'[', ..])
 }
 
 /// The one field of this name. Bytes are decoded strictly: nothing is replaced.
@@ -106,11 +117,18 @@ mod tests {
     }
 
     #[test]
+    fn json_that_is_declared_a_form_is_json() {
+        for body in [&b"{\"id\":1}"[..], b" \n[1]", b"\xef\xbb\xbf{}"] {
+            assert!(json_text(&request(FORM, body), "payload").is_ok());
+        }
+    }
+
+    #[test]
     fn a_form_without_its_field_or_with_two_is_refused() {
         let detail = |body| json_text(&request(FORM, body), "payload").unwrap_err().to_string();
         assert!(detail(b"a=1").contains("has no field `payload`"));
         assert!(detail(b"").contains("has no field"));
-        assert!(detail(b"{\"id\":1}").contains("send JSON as application/json"));
+        assert!(detail(b"id=1").contains("send JSON as application/json"));
         assert!(detail(b"payload=1&payload=2").contains("more than one"));
     }
 

@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 use actix_web::body::{BodySize, MessageBody};
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, HeaderName, HeaderValue, RETRY_AFTER};
-use actix_web::web::Payload;
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::web::{self, Payload};
+use actix_web::{HttpRequest, HttpResponse, Resource};
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -95,9 +95,11 @@ pub(super) async fn not_found(request: HttpRequest, payload: Payload) -> HttpRes
     unread(problem(Problem::NotFound), &request, payload).await
 }
 
-/// The answer of a read-only resource to another method.
-pub(super) async fn only_get(request: HttpRequest, payload: Payload) -> HttpResponse {
-    unread(allowing(problem(Problem::MethodNotAllowed), "GET, HEAD"), &request, payload).await
+/// A resource that answers every method it has no route for with 405 and these.
+pub(super) fn only(methods: &'static str, resource: Resource) -> Resource {
+    resource.default_service(web::to(move |request: HttpRequest, payload: Payload| async move {
+        unread(allowing(problem(Problem::MethodNotAllowed), methods), &request, payload).await
+    }))
 }
 
 /// The response to a request whose body nobody wants.

@@ -25,10 +25,14 @@ const OK: u16 = 200;
 
 /// `/healthz`, for both servers.
 pub(super) fn live_resource() -> Resource {
-    web::resource("/healthz")
-        .route(web::get().to(live))
-        .route(web::head().to(live))
-        .default_service(web::to(answer::only_get))
+    let resource = web::resource("/healthz").route(web::get().to(live)).route(web::head().to(live));
+    answer::only("GET, HEAD", resource)
+}
+
+/// `/readyz`, for the public server.
+pub(super) fn ready_resource() -> Resource {
+    let resource = web::resource("/readyz").route(web::get().to(ready)).route(web::head().to(ready));
+    answer::only("GET, HEAD", resource)
 }
 
 /// The process runs.

@@ -23,6 +23,8 @@ mod state;
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, ServiceConfig};
 
+use answer::only;
+
 pub use openapi::openapi;
 pub use server::{ServerSettings, admin_server, bind, public_server};
 pub use state::{Limits, ServerState, Services, SourceTable};
@@ -36,12 +38,7 @@ fn public_routes(config: &mut ServiceConfig) {
                 .default_service(web::to(ingest::wrong_method)),
         )
         .service(health::live_resource())
-        .service(
-            web::resource("/readyz")
-                .route(web::get().to(health::ready))
-                .route(web::head().to(health::ready))
-                .default_service(web::to(answer::only_get)),
-        )
+        .service(health::ready_resource())
         .default_service(web::to(ingest::nothing_here));
 }
 
@@ -51,9 +48,9 @@ fn admin_routes(config: &mut ServiceConfig) {
         web::scope("")
             .wrap(from_fn(admin::guard::catch_panics))
             .wrap(from_fn(admin::guard::require_token))
-            .route("/metrics", web::get().to(admin::metrics::expose))
-            .route("/docs", web::get().to(docs::page))
-            .route("/openapi.json", web::get().to(openapi::document))
+            .service(only("GET", web::resource("/metrics").route(web::get().to(admin::metrics::expose))))
+            .service(only("GET", web::resource("/docs").route(web::get().to(docs::page))))
+            .service(only("GET", web::resource("/openapi.json").route(web::get().to(openapi::document))))
             .service(web::scope("/api/v1").configure(admin::routes))
             .default_service(web::to(answer::not_found)),
     );

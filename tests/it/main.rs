@@ -5,6 +5,7 @@ mod support;
 mod black_box;
 mod dependencies_record;
 mod deployment;
+mod examples;
 mod http;
 mod openapi;
 mod signature;

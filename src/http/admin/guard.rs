@@ -113,6 +113,10 @@ fn is_admitted(request: &ServiceRequest, state: &ServerState) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use actix_web::middleware::from_fn;
+    use actix_web::test::{TestRequest, init_service, try_call_service};
+    use actix_web::{App, HttpResponse, web};
+
     use super::*;
 
     fn token() -> AdminToken {
@@ -146,6 +150,28 @@ mod tests {
         let wrong = format!("Basic {}", STANDARD.encode("s3cret:anyone"));
         assert!(!token().admits(wrong.as_bytes(), true));
         assert!(!token().admits(b"Basic ????", true));
+    }
+
+    #[actix_web::test]
+    async fn a_handler_that_panics_is_answered_500_and_the_server_goes_on() {
+        async fn panics() -> HttpResponse {
+            panic!("on purpose");
+        }
+        let app = App::new().service(
+            web::scope("")
+                .wrap(from_fn(catch_panics))
+                .route("/panics", web::get().to(panics))
+                .route("/works", web::get().to(HttpResponse::Ok)),
+        );
+        let app = init_service(app).await;
+        for (path, status) in [("/panics", 500), ("/works", 200), ("/panics", 500)] {
+            let request = TestRequest::get().uri(path).to_request();
+            let response = match try_call_service(&app, request).await {
+                Ok(response) => response.status().as_u16(),
+                Err(error) => error.as_response_error().status_code().as_u16(),
+            };
+            assert_eq!(response, status, "{path}");
+        }
     }
 
     #[test]

@@ -108,7 +108,7 @@ async fn run_sql(
         .bind(mentioned("headers").then(|| headers(events)))
         .bind(events.iter().map(|fresh| fresh.delivery.received_at).collect::<Vec<_>>());
     let told = run.fetch_all(&mut *batch.transaction).await.map_err(failed)?;
-    results(events, &told).map_err(failed)
+    results(events, &told).map_err(classify::ours(RUNNING))
 }
 
 /// The handler's statement over `event`. Rows that it returns are answers, and come as one array:

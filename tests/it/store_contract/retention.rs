@@ -8,7 +8,7 @@ use hooklatch::store::{DeathCause, Dialect, KeyRef, NewDeadLetter, NewKey, Pruna
 use super::fixture::{Database, LONG, fingerprint, fresh, new_events, outlive, plain};
 use super::ledger::entry;
 
-/// Longer than any grace a store gives transactions that are still open.
+/// How long the claims keep rows.
 const SHORT: Duration = Duration::from_millis(200);
 
 pub(super) async fn pruning_takes_what_is_old_in_batches(dialect: Dialect) {
@@ -16,6 +16,7 @@ pub(super) async fn pruning_takes_what_is_old_in_batches(dialect: Dialect) {
     let old: Vec<String> = (0..25).map(|n| format!("old {n:02}")).collect();
     db.receive(&old.iter().map(String::as_str).collect::<Vec<_>>()).await;
     outlive(SHORT).await;
+    db.outlive_grace().await;
     db.receive(&["young"]).await;
 
     let store = db.store();
@@ -64,6 +65,7 @@ pub(super) async fn every_table_can_be_pruned(dialect: Dialect) {
     db.store().record_deliveries(&[entry("a")]).await.expect("records");
 
     outlive(SHORT).await;
+    db.outlive_grace().await;
     for what in Prunable::ALL {
         assert_eq!(db.store().count_prunable(what, SHORT).await.expect("counts"), 1, "{what:?}");
         assert_eq!(db.store().prune(what, SHORT, 10).await.expect("prunes"), 1, "{what:?}");
