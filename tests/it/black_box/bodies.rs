@@ -154,7 +154,7 @@ on_both_stores! {
         }
         // Half a surrogate pair is JSON, but no text, so no id.
         app.deliver("shop", r#"{"id":"\ud800"}"#).await.expect_problem(400, "invalid-event-id");
-        app.deliver("shop", r#""a string""#).await.expect_problem(400, "missing-event-id");
+        app.deliver("shop", r#""a string""#).await.expect_problem(400, "malformed-body");
         assert_eq!(app.database.rows("processed_events").await, 0);
     }
 

@@ -20,7 +20,6 @@ async fn a_stopped_database_is_answered_503_and_recovery_needs_no_restart() {
         .set("inbox.deadline", "\"2s\"")
         .set("inbox.handler_timeout", "\"1s\"")
         .set("inbox.inflight_wait", "\"1s\"")
-        .set("database.acquire_timeout", "\"1s\"")
         .start_on(database)
         .await;
 
