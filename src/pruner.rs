@@ -169,10 +169,12 @@ mod tests {
         (directory, Arc::new(store))
     }
 
-    fn delivery(received_at: DateTime<Utc>) -> LedgerEntry {
+    /// The age of a delivery is in its id.
+    fn delivery(received_at: DateTime<Utc>, ordinal: u32) -> LedgerEntry {
+        let millis = u64::try_from(received_at.timestamp_millis()).expect("after 1970");
         LedgerEntry {
-            delivery_id: crate::clock::new_id(),
-            ordinal: 0,
+            delivery_id: uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid(),
+            ordinal,
             received_at,
             source: "shop".into(),
             event_id: None,
@@ -187,11 +189,11 @@ mod tests {
         }
     }
 
-    async fn with_expired_deliveries(count: usize) -> (tempfile::TempDir, Arc<dyn Store>) {
+    async fn with_expired_deliveries(count: u32) -> (tempfile::TempDir, Arc<dyn Store>) {
         let (directory, store) = store().await;
         let long_ago = Clock::system().now() - chrono::TimeDelta::days(30);
-        let mut entries: Vec<_> = (0..count).map(|_| delivery(long_ago)).collect();
-        entries.push(delivery(Clock::system().now()));
+        let mut entries: Vec<_> = (0..count).map(|ordinal| delivery(long_ago, ordinal)).collect();
+        entries.push(delivery(Clock::system().now(), 0));
         store.record_deliveries(&entries).await.expect("recorded");
         (directory, store)
     }

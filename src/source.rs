@@ -38,6 +38,7 @@ pub enum ReplayErrors {
 }
 
 /// What the inbox knows of a sender.
+#[derive(Clone)]
 pub struct Source {
     pub name: Arc<str>,
     /// The dedup scope.

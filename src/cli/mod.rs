@@ -9,6 +9,7 @@ mod events;
 mod failure;
 mod migrate;
 mod openapi;
+mod playground;
 mod prune;
 mod send;
 mod serve;
@@ -30,6 +31,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Playground(playground::Playground),
     Serve(serve::Serve),
     Migrate(migrate::Migrate),
     Check(check::Check),
@@ -45,6 +47,7 @@ pub async fn run() -> ExitCode {
     let command = Cli::parse().command;
     // Each future is as large as what it runs; boxed, none burdens the others.
     let outcome = match command {
+        Command::Playground(playground) => Box::pin(playground.run()).await,
         Command::Serve(serve) => Box::pin(serve.run()).await,
         Command::Migrate(migrate) => Box::pin(migrate.run()).await,
         Command::Check(check) => Box::pin(check.run()).await,

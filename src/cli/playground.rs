@@ -14,8 +14,8 @@ mod story;
 mod table;
 
 use std::io::{self, IsTerminal as _, Write as _, stdout};
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use clap::Args;
@@ -69,8 +69,8 @@ enum PlaygroundError {
     Files(#[source] io::Error),
     #[error("the receiver cannot be run as a process of its own")]
     Process(#[source] io::Error),
-    #[error("the receiver did not start: {what}\n{last}")]
-    NotReady { what: String, last: String },
+    #[error("the receiver did not get ready; the last it said:\n{last}")]
+    NotReady { last: String },
     #[error("the database cannot be read")]
     Database(#[from] sqlx::Error),
     #[error("the sender cannot sign with its secret")]
@@ -99,9 +99,8 @@ impl Playground {
 
     async fn play(&self, clock: Clock) -> Result<End, PlaygroundError> {
         let stop = stop_signal().map_err(PlaygroundError::Process)?;
-        let addresses = choose_addresses(self.listen)?;
         let site = Site::create(clock::new_id(), self.database.as_deref()).map_err(PlaygroundError::Files)?;
-        let ended = self.play_at(&site, addresses, clock, &stop).await;
+        let ended = self.play_at(&site, clock, &stop).await;
         let keep = matches!(ended, Ok(End::Otherwise) | Err(_));
         leave(&site, self.database.is_some(), keep);
         ended
@@ -111,18 +110,16 @@ impl Playground {
     async fn play_at(
         &self,
         site: &Site,
-        addresses: Addresses,
         clock: Clock,
         stop: &CancellationToken,
     ) -> Result<End, PlaygroundError> {
-        site.write_config(addresses.public, addresses.admin).map_err(PlaygroundError::Files)?;
         let books = Books::open(&site.database).await?;
         let program = std::env::current_exe().map_err(PlaygroundError::Process)?;
-        let starting = Receiver::start(&program, site.config(), site.log(), addresses.public);
         let mut receiver = tokio::select! {
-            started = starting => started?,
+            started = self.start(&program, site) => started?,
             () = stop.cancelled() => return Ok(End::Interrupted),
         };
+        let addresses = receiver.addresses;
         say(&format!(
             "The orders example on http://{}, its database {}.\nWhat senders do to it, and what becomes of it:",
             addresses.public,
@@ -154,6 +151,30 @@ impl Playground {
         receiver.stop().await?;
         ended
     }
+
+    /// Starts the receiver on the usual ports, or on free ones when somebody else has or takes those.
+    async fn start(&self, program: &Path, site: &Site) -> Result<Receiver, PlaygroundError> {
+        let wanted = Addresses {
+            public: choose_address(self.listen, PUBLIC_PORT)?,
+            admin: choose_address(None, ADMIN_PORT)?,
+        };
+        let free = (Ipv4Addr::LOCALHOST, 0).into();
+        let receiver = match start_on(program, site, wanted).await {
+            Err(PlaygroundError::NotReady { .. }) => {
+                start_on(program, site, Addresses { public: self.listen.unwrap_or(free), admin: free })
+                    .await?
+            }
+            started => started?,
+        };
+        // The same ports after a restart, and for who reads the configuration.
+        site.write_config(receiver.addresses).map_err(PlaygroundError::Files)?;
+        Ok(receiver)
+    }
+}
+
+async fn start_on(program: &Path, site: &Site, addresses: Addresses) -> Result<Receiver, PlaygroundError> {
+    site.write_config(addresses).map_err(PlaygroundError::Files)?;
+    Receiver::start(program, site.config(), site.log()).await
 }
 
 /// How a playground ended that did not fail.
@@ -187,17 +208,6 @@ async fn tell(story: Story<'_>) -> Result<End, PlaygroundError> {
     }
     say(&format!("{failed} of {STEPS} steps did not come out as they must."));
     Ok(End::Otherwise)
-}
-
-/// The admin listener gives way if both would be given the same port.
-fn choose_addresses(listen: Option<SocketAddr>) -> Result<Addresses, PlaygroundError> {
-    let public = choose_address(listen, PUBLIC_PORT)?;
-    let admin = choose_address(None, ADMIN_PORT)?;
-    if admin != public {
-        return Ok(Addresses { public, admin });
-    }
-    let admin = choose_address(Some((public.ip(), 0).into()), ADMIN_PORT)?;
-    Ok(Addresses { public, admin })
 }
 
 /// Removes the files, or says where they are.

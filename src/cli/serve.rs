@@ -48,5 +48,5 @@ fn print_addresses(addresses: Addresses) {
     let mut out = std::io::stdout().lock();
     let public = addresses.public.map(|address| format!("public http://{address}\n")).unwrap_or_default();
     // Nobody may be reading; the log goes on.
-    let _unheard = write!(out, "{public}admin http://{}\n", addresses.admin).and_then(|()| out.flush());
+    let _unheard = writeln!(out, "{public}admin http://{}", addresses.admin).and_then(|()| out.flush());
 }

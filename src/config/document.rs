@@ -368,7 +368,7 @@ fn set_item<'t>(
     if index == items.len() {
         items.push(Spanned::new(span.clone(), DeValue::Table(DeTable::new())));
     }
-    let item = items.iter_mut().nth(index).ok_or_else(|| format!("`{name}` has no item {index}"))?;
+    let item = items.get_mut(index).ok_or_else(|| format!("`{name}` has no item {index}"))?;
     if rest.is_empty() {
         *item = value;
         return Ok(());

@@ -21,7 +21,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 pub fn show(duration: Duration) -> String {
     let millis = duration.as_millis();
     let units = [(24 * 60 * 60 * 1000, "d"), (60 * 60 * 1000, "h"), (60 * 1000, "m"), (1000, "s")];
-    match units.iter().find(|(unit, _)| millis >= *unit && millis % unit == 0) {
+    match units.iter().find(|(unit, _)| millis >= *unit && millis.is_multiple_of(*unit)) {
         Some((unit, name)) => format!("{}{name}", millis / unit),
         None => format!("{millis}ms"),
     }

@@ -116,6 +116,15 @@ fn among_many_keys_a_repeated_one_is_found() {
 }
 
 #[test]
+fn keys_that_differ_only_in_the_middle_or_in_length_are_different() {
+    for count in [2, FEW_KEYS + 2] {
+        let members: Vec<_> = (0..count).map(|n| format!("\"beginning-{n:03}-the end\":{n}")).collect();
+        assert!(JsonStr::check(&format!("{{{}}}", members.join(","))).is_ok());
+    }
+    assert!(JsonStr::check(r#"{"":0,"\u0000":1,"\u0000\u0000":2,"a":3,"\u0000a":4}"#).is_ok());
+}
+
+#[test]
 fn as_deep_as_serde_json_reads_is_accepted_and_one_deeper_is_not() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert!(JsonStr::check(&nested(MAX_DEPTH)).is_ok());

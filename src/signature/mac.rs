@@ -19,7 +19,6 @@ const DECODE_BUFFER_BYTES: usize = MAX_TAG_BYTES + 3;
 
 /// An HMAC with its key worked in: cloned for each message, which spares hashing the key again.
 #[derive(Clone)]
-#[expect(clippy::large_enum_variant, reason = "lives on the stack for the time of one message")]
 pub(super) enum KeyedMac {
     Sha1(Hmac<Sha1>),
     Sha256(Hmac<Sha256>),

@@ -1,11 +1,11 @@
 //! The only integration test binary: one link, one process, every claim on both stores.
 
-#[macro_use]
 mod support;
 
 mod black_box;
 mod dependencies_record;
 mod deployment;
+mod examples;
 mod http;
 mod openapi;
 mod signature;

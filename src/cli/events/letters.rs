@@ -30,6 +30,11 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
+    /// Whether they are named by their ids or their event's, not by where they came from.
+    pub(super) fn names_them(&self) -> bool {
+        !self.ids.is_empty() || self.event_id.is_some()
+    }
+
     /// How many there are now.
     pub(super) async fn count(&self, store: &dyn Store) -> Result<u64, Failure> {
         let mut count = 0;

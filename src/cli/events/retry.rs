@@ -23,7 +23,7 @@ pub(in super::super) struct Retry {
     file: ConfigFile,
     #[command(flatten)]
     chosen: Chosen,
-    /// Do it; without, only the number is shown
+    /// Do it; without, only the number is shown. Not needed for a single one that is named
     #[arg(long)]
     yes: bool,
 }
@@ -42,7 +42,9 @@ impl Retry {
             println!("there are no such dead letters");
             return Ok(());
         }
-        confirm(self.yes, &format!("apply {count} dead letter(s) again"))?;
+        // One that was named can be retried as it is: if it fails again, nothing has changed.
+        let is_plain = count == 1 && self.chosen.names_them();
+        confirm(self.yes || is_plain, &format!("apply {count} dead letter(s) again"))?;
         let inbox = app::start_inbox(&place.store, &place.config, &place.clock, &Arc::new(Metrics::new()));
         let result = self.apply(place, &inbox).await;
         inbox.drain().await;

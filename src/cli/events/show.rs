@@ -87,7 +87,7 @@ impl History {
         }
         for letter in &self.letters {
             println!(
-                "  waits for a person: dead letter {} ({} attempt(s)); `hooklatch events retry {0} --yes`",
+                "  waits for a person: dead letter {} ({} attempt(s)); `hooklatch events retry {0}`",
                 letter.id, letter.attempts
             );
         }

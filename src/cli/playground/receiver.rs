@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
-use super::PlaygroundError;
+use super::{Addresses, PlaygroundError};
 
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
 /// Longer than the receiver's own grace for requests that have begun.
@@ -28,7 +29,7 @@ pub(super) struct Receiver {
     program: PathBuf,
     config: PathBuf,
     log: PathBuf,
-    pub(super) public: SocketAddr,
+    pub(super) addresses: Addresses,
     child: Child,
 }
 
@@ -38,12 +39,9 @@ impl Receiver {
         program: &Path,
         config: PathBuf,
         log: PathBuf,
-        public: SocketAddr,
     ) -> Result<Self, PlaygroundError> {
-        let child = spawn(program, &config, &log)?;
-        let mut receiver = Self { program: program.to_owned(), config, log, public, child };
-        receiver.wait_until_ready().await?;
-        Ok(receiver)
+        let (child, addresses) = spawn(program, &config, &log).await?;
+        Ok(Self { program: program.to_owned(), config, log, addresses, child })
     }
 
     /// `kill -9`, at once.
@@ -53,8 +51,8 @@ impl Receiver {
 
     /// Starts it again, on the same files and addresses.
     pub(super) async fn restart(&mut self) -> Result<(), PlaygroundError> {
-        self.child = spawn(&self.program, &self.config, &self.log)?;
-        self.wait_until_ready().await
+        (self.child, self.addresses) = spawn(&self.program, &self.config, &self.log).await?;
+        Ok(())
     }
 
     /// Returns when the process has ended by itself.
@@ -75,39 +73,14 @@ impl Receiver {
         }
         self.kill().await
     }
-
-    async fn wait_until_ready(&mut self) -> Result<(), PlaygroundError> {
-        let url = format!("http://{}/readyz", self.public);
-        let client = super::sender::client()?;
-        let deadline = Instant::now() + STARTS_WITHIN;
-        loop {
-            if let Some(status) = self.child.try_wait().map_err(PlaygroundError::Process)? {
-                return Err(self.not_ready(format!("it ended with {status}")));
-            }
-            if client.get(&url).send().await.is_ok_and(|answer| answer.status().is_success()) {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                return Err(self.not_ready(format!("it was not ready after {} s", STARTS_WITHIN.as_secs())));
-            }
-            sleep(POLL).await;
-        }
-    }
-
-    fn not_ready(&self, what: String) -> PlaygroundError {
-        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<_> = log.lines().collect();
-        let last = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
-        PlaygroundError::NotReady { what, last }
-    }
 }
 
-fn spawn(program: &Path, config: &Path, log: &Path) -> Result<Child, PlaygroundError> {
-    let output = File::options().create(true).append(true).open(log).map_err(PlaygroundError::Process)?;
-    let errors = output.try_clone().map_err(PlaygroundError::Process)?;
+/// Starts the process and waits until it is ready to take deliveries.
+async fn spawn(program: &Path, config: &Path, log: &Path) -> Result<(Child, Addresses), PlaygroundError> {
+    let errors = File::options().create(true).append(true).open(log).map_err(PlaygroundError::Process)?;
     let mut command = Command::new(program);
     command.arg("serve").arg("--config").arg(config);
-    command.stdin(Stdio::null()).stdout(output).stderr(errors).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).kill_on_drop(true);
     // What stands in the environment must not change the story.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("HOOKLATCH_") {
@@ -116,29 +89,73 @@ fn spawn(program: &Path, config: &Path, log: &Path) -> Result<Child, PlaygroundE
     }
     // Ctrl-C in the terminal then reaches only the playground, which stops the receiver in order.
     command.process_group(0);
-    command.spawn().map_err(PlaygroundError::Process)
+    let mut child = command.spawn().map_err(PlaygroundError::Process)?;
+    let not_ready = || PlaygroundError::NotReady { last: last_lines(log) };
+    let ready = async {
+        let addresses = printed_addresses(&mut child).await?;
+        is_ready(addresses.public).await.then_some(addresses)
+    };
+    match timeout(STARTS_WITHIN, ready).await {
+        Ok(Some(addresses)) => Ok((child, addresses)),
+        Ok(None) | Err(_) => Err(not_ready()),
+    }
 }
 
-/// The address to listen on: `wanted` if the user named one, else the usual port, or any free one
-/// when that is taken.
+/// Where the process says it listens; `None` when it ends without saying so. Asking the port alone
+/// would not tell this process from another that has it.
+async fn printed_addresses(child: &mut Child) -> Option<Addresses> {
+    let mut lines = BufReader::new(child.stdout.take()?).lines();
+    let (mut public, mut admin) = (None, None);
+    loop {
+        if let (Some(public), Some(admin)) = (public, admin) {
+            // Reads on: a full pipe would stop the process.
+            tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+            return Some(Addresses { public, admin });
+        }
+        let line = lines.next_line().await.ok()??;
+        match line.split_once(" http://") {
+            Some(("public", address)) => public = address.parse().ok(),
+            Some(("admin", address)) => admin = address.parse().ok(),
+            _ => {}
+        }
+    }
+}
+
+/// Waits for `/readyz`; false when it cannot be asked.
+async fn is_ready(public: SocketAddr) -> bool {
+    let Ok(client) = super::sender::client() else { return false };
+    let url = format!("http://{public}/readyz");
+    loop {
+        match client.get(&url).send().await {
+            Ok(answer) if answer.status().is_success() => return true,
+            Ok(_) => sleep(POLL).await,
+            Err(_) => return false,
+        }
+    }
+}
+
+fn last_lines(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+}
+
+/// The address to ask for: `wanted` if the user named one, else the usual port, or any free one
+/// (port 0) when that is taken.
 pub(super) fn choose_address(
     wanted: Option<SocketAddr>,
     usual_port: u16,
 ) -> Result<SocketAddr, PlaygroundError> {
-    if let Some(address) = wanted {
-        if !address.ip().is_loopback() {
-            return Err(PlaygroundError::NotLoopback(address));
-        }
-        return free(address).map_err(|cause| PlaygroundError::AddressTaken { address, cause });
-    }
     let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, usual_port));
-    free(usual)
-        .or_else(|_| free((Ipv4Addr::LOCALHOST, 0).into()))
-        .map_err(|cause| PlaygroundError::AddressTaken { address: usual, cause })
-}
-
-fn free(address: SocketAddr) -> io::Result<SocketAddr> {
-    TcpListener::bind(address)?.local_addr()
+    let address = wanted.unwrap_or(usual);
+    if !address.ip().is_loopback() {
+        return Err(PlaygroundError::NotLoopback(address));
+    }
+    match TcpListener::bind(address) {
+        Ok(_) => Ok(address),
+        Err(cause) if wanted.is_some() => Err(PlaygroundError::AddressTaken { address, cause }),
+        Err(_) => Ok((Ipv4Addr::LOCALHOST, 0).into()),
+    }
 }
 
 #[cfg(test)]
@@ -149,8 +166,7 @@ mod tests {
     fn a_taken_usual_port_gives_way_to_a_free_one() {
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = taken.local_addr().expect("bound").port();
-        let chosen = choose_address(None, port).expect("some port is free");
-        assert_ne!(chosen.port(), port);
+        assert_eq!(choose_address(None, port).expect("loopback").port(), 0);
     }
 
     #[test]

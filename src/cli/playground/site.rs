@@ -6,12 +6,12 @@
 
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
+use super::Addresses;
 use crate::clock;
 use crate::secret::Secret;
 
@@ -59,8 +59,8 @@ impl Site {
     }
 
     /// Writes the configuration for these addresses.
-    pub(super) fn write_config(&self, public: SocketAddr, admin: SocketAddr) -> io::Result<()> {
-        fs::write(self.config(), config_text(&self.directory, &self.database, public, admin))
+    pub(super) fn write_config(&self, addresses: Addresses) -> io::Result<()> {
+        fs::write(self.config(), config_text(&self.directory, &self.database, addresses))
     }
 
     /// Writes a body to post by hand, and returns its path.
@@ -102,7 +102,7 @@ pub(super) fn short(id: Uuid) -> String {
     digits.chars().skip(digits.len().saturating_sub(12)).collect()
 }
 
-fn config_text(directory: &Path, database: &Path, public: SocketAddr, admin: SocketAddr) -> String {
+fn config_text(directory: &Path, database: &Path, Addresses { public, admin }: Addresses) -> String {
     let mut sources = example_sources().to_owned();
     for name in secret_names() {
         let (before, after) = SECRET_REFERENCE;
@@ -178,8 +178,7 @@ mod tests {
         let text = config_text(
             Path::new("/tmp/it's \"here\""),
             Path::new("/tmp/orders.db"),
-            ([127, 0, 0, 1], 1).into(),
-            ([127, 0, 0, 1], 2).into(),
+            Addresses { public: ([127, 0, 0, 1], 1).into(), admin: ([127, 0, 0, 1], 2).into() },
         );
         let config: toml::Table = text.parse().expect("TOML");
         let names: Vec<_> = config["source"]

@@ -1,6 +1,7 @@
 //! Events that arrive out of order: an older one never undoes a newer one.
 
 use super::all_at_once;
+use crate::support::on_both_stores;
 use crate::support::{Backend, Request, Setup};
 
 const SUBSCRIPTIONS: &str = r#"

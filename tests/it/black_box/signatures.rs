@@ -2,6 +2,7 @@
 
 use super::{GITHUB, github};
 use crate::support::app::{SIGNING_SECRET, order, unix_now};
+use crate::support::on_both_stores;
 use crate::support::signing::{hmac_hex, standard_webhooks};
 use crate::support::{Backend, Request, Setup};
 

@@ -8,9 +8,10 @@ use base64::Engine as _;
 use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::support::app::{SIGNING_SECRET, unix_now};
+use crate::support::app::{SIGNING_SECRET, TestApp, unix_now};
+use crate::support::on_both_stores;
 use crate::support::signing::{hmac_hex, standard_webhooks};
-use crate::support::{Answer, Backend, Request, Setup, TestApp, TestDatabase};
+use crate::support::{Answer, Backend, Request, Setup, TestDatabase, on_both_stores};
 
 const CONFIG: &str = include_str!("../../../examples/orders/hooklatch.toml");
 const SCHEMA_POSTGRES: &str = include_str!("../../../examples/orders/schema.postgres.sql");

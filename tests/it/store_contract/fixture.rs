@@ -23,10 +23,13 @@ const CONNECTIONS: u32 = 12;
 pub(super) const LIMITS: BatchLimits =
     BatchLimits { lock_wait: Duration::from_secs(10), statement: Duration::from_secs(10) };
 
-/// Nothing that a claim writes is older than this.
-pub(super) const LONG: Duration = Duration::from_secs(3600);
+/// Nothing that a claim writes is older than this, unless it lets time pass.
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
 
-pub(super) const WINDOWS: Windows = Windows { events: LONG, answers: LONG };
+/// Past every [`HOUR`], and every grace a store gives transactions that are still open.
+pub(super) const TWO_HOURS: Duration = Duration::from_secs(2 * 3600);
+
+pub(super) const WINDOWS: Windows = Windows { events: HOUR, answers: HOUR };
 
 /// Events that share a subtransaction.
 pub(super) const CHUNK: usize = 16;
@@ -82,6 +85,23 @@ impl Database {
     /// Runs a statement as somebody else would.
     pub(super) async fn execute(&self, sql: &str) {
         self.database.execute(sql).await;
+    }
+
+    /// Makes everything in the inbox older, as if `by` had passed.
+    pub(super) async fn pass(&self, by: Duration) {
+        for (table, column) in [
+            ("processed_events", "processed_at"),
+            ("idempotency_keys", "created_at"),
+            ("dead_letters", "died_at"),
+        ] {
+            let update = if self.is_postgres() {
+                let seconds = by.as_secs();
+                format!("UPDATE hooklatch.{table} SET {column} = {column} - make_interval(secs => {seconds})")
+            } else {
+                format!("UPDATE {table} SET {column} = {column} - {}", by.as_micros())
+            };
+            self.execute(&update).await;
+        }
     }
 
     /// The texts of a query's only column.
@@ -214,9 +234,4 @@ pub(super) async fn run(
 
 pub(super) fn fingerprint(byte: u8) -> Fingerprint {
     Fingerprint([byte; 32])
-}
-
-/// Waits until what was written is older than `window`.
-pub(super) async fn outlive(window: Duration) {
-    tokio::time::sleep(window + Duration::from_millis(20)).await;
 }

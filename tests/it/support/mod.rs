@@ -37,3 +37,5 @@ macro_rules! on_both_stores {
         )+
     };
 }
+
+pub(crate) use on_both_stores;

@@ -4,5 +4,5 @@ SELECT new.consumer, new.entity, new.sequence, now()
 FROM unnest($1::text[], $2::text[], $3::bigint[]) AS new (consumer, entity, sequence)
 ON CONFLICT (consumer, entity) DO UPDATE
 SET sequence = excluded.sequence, updated_at = excluded.updated_at
-WHERE entity_versions.sequence < excluded.sequence
+WHERE entity_versions.sequence <= excluded.sequence
 RETURNING 1
