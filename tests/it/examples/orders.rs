@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::app::{SIGNING_SECRET, TestApp, unix_now};
 use crate::support::signing::{hmac_hex, standard_webhooks};
-use crate::support::{Answer, Backend, Request, Setup, TestDatabase};
+use crate::support::{Answer, Backend, Request, Setup, TestDatabase, on_both_stores};
 
 const CONFIG: &str = include_str!("../../../examples/orders/hooklatch.toml");
 const SCHEMA_POSTGRES: &str = include_str!("../../../examples/orders/schema.postgres.sql");
