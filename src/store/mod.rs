@@ -14,6 +14,7 @@ mod migration;
 pub mod postgres;
 pub mod sql_handler;
 pub mod sqlite;
+mod visible_headers;
 
 use std::time::Duration;
 

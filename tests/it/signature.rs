@@ -39,8 +39,8 @@ const CONFIGS: [&str; 4] = [
 ];
 
 fn verifier(config: &str) -> Verifier {
-    let config: VerifyConfig = toml::from_str(config).unwrap();
-    Verifier::new(&config, vec![Secret::new(SECRET)]).unwrap()
+    let config: VerifyConfig = toml::from_str(config).expect("a configuration above is valid");
+    Verifier::new(&config, vec![Secret::new(SECRET)]).expect("a configuration above is valid")
 }
 
 fn request(headers: &[(String, String)], body: &[u8]) -> RawRequest {
@@ -53,12 +53,13 @@ fn request(headers: &[(String, String)], body: &[u8]) -> RawRequest {
 }
 
 fn now() -> DateTime<Utc> {
-    DateTime::from_timestamp_secs(1_700_000_000).unwrap()
+    DateTime::from_timestamp_secs(1_700_000_000).expect("a time in 2023")
 }
 
 fn header_map(headers: &[(String, String)]) -> HeaderMap {
     let parsed = headers.iter().map(|(name, value)| {
-        (HeaderName::try_from(name.as_str()).unwrap(), HeaderValue::try_from(value.as_str()).unwrap())
+        let name = HeaderName::try_from(name.as_str()).expect("we sign with valid names");
+        (name, HeaderValue::try_from(value.as_str()).expect("we sign with valid values"))
     });
     parsed.collect()
 }

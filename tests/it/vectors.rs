@@ -51,18 +51,19 @@ impl Vector {
     }
 
     fn at(&self) -> DateTime<Utc> {
-        DateTime::from_timestamp_secs(self.at).unwrap()
+        DateTime::from_timestamp_secs(self.at).expect("a time that a calendar knows")
     }
 }
 
 fn vectors() -> Vec<Vector> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
     let mut vectors = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in std::fs::read_dir(folder).expect("the folder of vectors") {
+        let path = entry.expect("an entry of the folder").path();
         if path.extension().is_some_and(|extension| extension == "toml") {
-            let file: File = toml::from_str(&std::fs::read_to_string(&path).unwrap())
-                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let text = std::fs::read_to_string(&path).expect("a readable vector file");
+            let file: File =
+                toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             vectors.extend(file.vector);
         }
     }

@@ -15,10 +15,11 @@ use super::batch::PostgresBatch;
 use super::connect::ASIDE;
 use super::rows::unreadable;
 use super::{PostgresStore, classify};
-use crate::event::{Event, EventKey, RawRequest};
+use crate::event::{Event, EventKey};
 use crate::handler::{HandlerConnection, HandlerReply, Step};
 use crate::source::{HandlerMask, Source};
 use crate::store::bisect::{self, Failure, Replies, Savepoints};
+use crate::store::visible_headers::visible_headers;
 use crate::store::{FreshEvent, HandlerResult, SqlHandler, StoreError};
 
 const RUNNING: &str = "run handlers";
@@ -29,12 +30,6 @@ const EVENT_CTE: &str = include_str!("sql/event_cte.sql");
 
 /// The rows that a statement returns, as `hooklatch.run_handlers` reads them.
 const SELECT_ANSWERS: &str = include_str!("sql/select_answers.sql");
-
-/// Headers whose values are for us alone.
-const SECRET_HEADERS: [&str; 3] = ["authorization", "proxy-authorization", "cookie"];
-
-/// Words in the names of headers whose values are for us alone.
-const SECRET_WORDS: [&str; 4] = ["signature", "hmac", "token", "secret"];
 
 /// Plans a handler's statement, which finds what EXECUTE would find, without running it.
 pub(super) async fn check(store: &PostgresStore, handler: &SqlHandler) -> Result<(), StoreError> {
@@ -176,26 +171,6 @@ fn headers(events: &[FreshEvent<'_>]) -> Vec<String> {
         .collect()
 }
 
-fn visible_headers(request: &RawRequest) -> String {
-    let mut visible: serde_json::Map<String, serde_json::Value> = serde_json::Map::new();
-    for (name, value) in &request.headers {
-        if SECRET_HEADERS.contains(&name.as_str()) || SECRET_WORDS.iter().any(|word| name.contains(word)) {
-            continue;
-        }
-        let value = String::from_utf8_lossy(value);
-        match visible.get_mut(name) {
-            Some(serde_json::Value::String(values)) => {
-                values.push_str(", ");
-                values.push_str(&value);
-            }
-            _ => {
-                visible.insert(name.clone(), value.into_owned().into());
-            }
-        }
-    }
-    serde_json::Value::Object(visible).to_string()
-}
-
 /// The steps of a plan with Rust code in it, in a batch's transaction.
 struct Plan<'p> {
     batch: &'p mut PostgresBatch,
@@ -271,33 +246,5 @@ impl Plan<'_> {
             }
         }
         Ok(replies)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-
-    use super::*;
-
-    #[test]
-    fn handlers_do_not_see_what_authenticates_the_sender() {
-        let header =
-            |name: &str, value: &'static str| (name.to_owned(), Bytes::from_static(value.as_bytes()));
-        let request = RawRequest {
-            target: "/".into(),
-            headers: vec![
-                header("x-a", "1"),
-                header("authorization", "s3cret"),
-                header("cookie", "s3cret"),
-                header("x-hub-signature-256", "s3cret"),
-                header("x-shopify-hmac-sha256", "s3cret"),
-                header("x-gitlab-token", "s3cret"),
-                header("x-client-secret", "s3cret"),
-                header("x-a", "2"),
-            ],
-            body: Bytes::new(),
-        };
-        assert_eq!(visible_headers(&request), r#"{"x-a":"1, 2"}"#);
     }
 }

@@ -4,7 +4,6 @@
 //! language in the database that could hold the savepoints.
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use sqlx::sqlite::SqliteConnection;
@@ -16,6 +15,7 @@ use crate::event::{Event, EventKey};
 use crate::handler::{HandlerConnection, Step};
 use crate::source::{HandlerMask, Source};
 use crate::store::bisect::{self, Failure, Replies, Savepoints};
+use crate::store::visible_headers::visible_headers;
 use crate::store::{FreshEvent, HandlerResult, SqlHandler, StoreError};
 
 const RUNNING: &str = "run a handler";
@@ -150,29 +150,11 @@ impl<'e> EventRow<'e> {
             received_at: iso(delivery.received_at),
             data: handler.mentions("data").then(|| event.data.as_str()),
             payload: handler.mentions("payload").then(|| event.payload.as_str()),
-            headers: handler.mentions("headers").then(|| headers(&delivery.request.headers)),
+            headers: handler.mentions("headers").then(|| visible_headers(&delivery.request)),
         }
     }
 }
 
 fn iso(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Micros, true)
-}
-
-/// A request's headers as a JSON object: a repeated name has its values joined, as HTTP reads them.
-fn headers(headers: &[(String, Bytes)]) -> String {
-    let mut object = serde_json::Map::new();
-    for (name, value) in headers {
-        let value = String::from_utf8_lossy(value);
-        match object.get_mut(name) {
-            Some(serde_json::Value::String(values)) => {
-                values.push_str(", ");
-                values.push_str(&value);
-            }
-            _ => {
-                object.insert(name.clone(), value.into());
-            }
-        }
-    }
-    serde_json::Value::Object(object).to_string()
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hooklatch::store::{BatchLimits, Dialect, Prunable, Store, StoreError, StoreErrorKind, Windows};
+use chrono::{DateTime, Utc};
+use hooklatch::store::{Age, BatchLimits, Dialect, Prunable, Store, StoreError, StoreErrorKind, Windows};
 
-use super::fixture::{Database, LIMITS, WINDOWS, keys, new_events, outlive, plain};
+use super::fixture::{Database, LIMITS, TWO_HOURS, WINDOWS, key, keys, new_events, plain};
 
 /// Long enough for another transaction to reach its wait.
 const HEAD_START: Duration = Duration::from_millis(200);
@@ -64,23 +65,29 @@ pub(super) async fn a_key_held_too_long_is_a_lock_timeout(dialect: Dialect) {
     assert!(!receive(db.shared(), "a", impatient).await.expect("goes on"));
 }
 
-/// Receives `id` as the inbox does: a row that has expired is removed and inserted anew.
-async fn receive_anew(store: Arc<dyn Store>, id: &str, windows: Windows) -> Result<bool, StoreError> {
-    const ROUNDS: usize = 8;
+/// Receives `id` as the inbox does: a row that has expired is removed and inserted anew. The
+/// transaction's time if the event was new.
+async fn receive_anew(
+    store: Arc<dyn Store>,
+    id: &str,
+    windows: Windows,
+) -> Result<Option<DateTime<Utc>>, StoreError> {
+    /// Each takes another transaction that interferes.
+    const ROUNDS: usize = 20;
     let delivery = plain(&[id]);
     let mut batch = store.begin(LIMITS).await?;
     for _ in 0..ROUNDS {
         if batch.insert_events(&new_events(&delivery)).await?[0] {
+            let now = batch.now().await?;
             batch.commit().await?;
-            return Ok(true);
+            return Ok(Some(now));
         }
-        let stored = batch.stored_events(&keys(&delivery), windows).await?.remove(0);
-        match stored {
-            Some(row) if row.age != hooklatch::store::Age::Expired => {
+        match batch.stored_events(&keys(&delivery), windows).await?.remove(0) {
+            Some(row) if row.age == Age::Expired => batch.remove_events(&keys(&delivery), windows).await?,
+            Some(_) => {
                 batch.commit().await?;
-                return Ok(false);
+                return Ok(None);
             }
-            Some(_) => batch.remove_events(&keys(&delivery), windows).await?,
             None => {}
         }
     }
@@ -89,46 +96,31 @@ async fn receive_anew(store: Arc<dyn Store>, id: &str, windows: Windows) -> Resu
 
 pub(super) async fn of_many_that_find_a_row_expired_one_inserts(dialect: Dialect) {
     let db = Database::new(dialect).await;
-    let window = Duration::from_millis(800);
-    let windows = Windows { events: window, answers: window };
     let stores = [db.shared(), db.another().await];
     for id in ["a", "b", "c"] {
         db.receive(&[id]).await;
-        outlive(window).await;
+        db.pass(TWO_HOURS).await;
         let tasks: Vec<_> =
-            (0..8).map(|n| tokio::spawn(receive_anew(stores[n % 2].clone(), id, windows))).collect();
+            (0..8).map(|n| tokio::spawn(receive_anew(stores[n % 2].clone(), id, WINDOWS))).collect();
         let mut inserted = 0;
         for task in tasks {
-            inserted += usize::from(task.await.expect("no panic").expect("goes on"));
+            inserted += usize::from(task.await.expect("no panic").expect("goes on").is_some());
         }
         assert_eq!(inserted, 1);
     }
 }
 
-pub(super) async fn pruning_beside_inserts_loses_and_doubles_nothing(dialect: Dialect) {
-    let db = Database::new(dialect).await;
-    let window = Duration::from_millis(150);
-    let windows = Windows { events: window, answers: window };
-    let deadline = Instant::now() + Duration::from_secs(2);
-    let pruner = {
-        let store = db.another().await;
-        tokio::spawn(async move {
-            while Instant::now() < deadline {
-                store.prune(Prunable::ProcessedEvents, window, 10).await.expect("prunes");
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        })
-    };
+/// Receives the event `hot` on four tasks for a while; the times at which it took effect.
+async fn receive_for_a_while(db: &Database, until: Instant, windows: Windows) -> Vec<DateTime<Utc>> {
+    const PAUSE: Duration = Duration::from_millis(3);
     let tasks: Vec<_> = (0..4)
         .map(|_| {
             let store = db.shared();
             tokio::spawn(async move {
                 let mut effects = Vec::new();
-                while Instant::now() < deadline {
-                    if receive_anew(store.clone(), "hot", windows).await.expect("goes on") {
-                        effects.push(Instant::now());
-                    }
-                    tokio::time::sleep(Duration::from_millis(3)).await;
+                while Instant::now() < until {
+                    effects.extend(receive_anew(store.clone(), "hot", windows).await.expect("goes on"));
+                    tokio::time::sleep(PAUSE).await;
                 }
                 effects
             })
@@ -138,14 +130,44 @@ pub(super) async fn pruning_beside_inserts_loses_and_doubles_nothing(dialect: Di
     for task in tasks {
         effects.extend(task.await.expect("no panic"));
     }
-    pruner.await.expect("no panic");
     effects.sort();
-    assert!(effects.len() > 3, "{} effects", effects.len());
-    // Seen from here, an effect may lie a little later than its transaction's time.
-    let slack = Duration::from_millis(100);
+    effects
+}
+
+pub(super) async fn pruning_beside_inserts_doubles_nothing(dialect: Dialect) {
+    let db = Database::new(dialect).await;
+    let window = Duration::from_millis(100);
+    let until = Instant::now() + Duration::from_secs(2);
+    let store = db.another().await;
+    let pruner = tokio::spawn(async move {
+        while Instant::now() < until {
+            store.prune(Prunable::ProcessedEvents, window, 10).await.expect("prunes");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    let effects = receive_for_a_while(&db, until, Windows { events: window, answers: window }).await;
+    pruner.await.expect("no panic");
+    assert!(effects.len() > 1, "{} effects", effects.len());
     for pair in effects.windows(2) {
-        assert!(pair[1] - pair[0] + slack > window, "two effects within the window: {:?}", pair[1] - pair[0]);
+        assert!((pair[1] - pair[0]).to_std().expect("sorted") >= window, "two effects within the window");
     }
+}
+
+pub(super) async fn rows_that_vanish_beside_inserts_are_inserted_anew(dialect: Dialect) {
+    let db = Database::new(dialect).await;
+    let until = Instant::now() + Duration::from_secs(1);
+    let store = db.another().await;
+    let forgetter = tokio::spawn(async move {
+        let mut forgotten = 0;
+        while Instant::now() < until {
+            forgotten += usize::from(store.forget_event(&key("hot")).await.expect("forgets"));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        forgotten
+    });
+    let effects = receive_for_a_while(&db, until, WINDOWS).await.len();
+    let forgotten = forgetter.await.expect("no panic");
+    assert!(forgotten > 0 && effects >= forgotten && effects <= forgotten + 1, "{effects}, {forgotten}");
 }
 
 pub(super) async fn a_store_goes_on_after_a_cancelled_batch(dialect: Dialect) {
@@ -157,7 +179,7 @@ pub(super) async fn a_store_goes_on_after_a_cancelled_batch(dialect: Dialect) {
         task.abort();
         // Cancelled, or done before.
         drop(task.await);
-        db.store().forget_event(&super::fixture::key("cancelled")).await.expect("forgets");
+        db.store().forget_event(&key("cancelled")).await.expect("forgets");
     }
     assert_eq!(db.receive(&["after"]).await, [true]);
 }

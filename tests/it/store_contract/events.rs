@@ -10,7 +10,7 @@ use hooklatch::reply::Reply;
 use hooklatch::store::{Age, Dialect, NewEvent, Revision, Windows};
 
 use super::fixture::{
-    Database, LONG, WINDOWS, event, fingerprint, key, keys, new_event, new_events, outlive, plain,
+    Database, HOUR, TWO_HOURS, WINDOWS, event, fingerprint, key, keys, new_event, new_events, plain,
 };
 
 pub(super) async fn equal_keys_insert_once(dialect: Dialect) {
@@ -81,7 +81,6 @@ pub(super) async fn what_is_not_there_reads_as_none(dialect: Dialect) {
 
 pub(super) async fn a_row_ages_from_live_to_expired(dialect: Dialect) {
     let db = Database::new(dialect).await;
-    let short = Duration::from_millis(200);
     db.receive(&["a"]).await;
     let delivery = plain(&["a"]);
     let age = async |windows| {
@@ -89,44 +88,41 @@ pub(super) async fn a_row_ages_from_live_to_expired(dialect: Dialect) {
         let stored = batch.stored_events(&keys(&delivery), windows).await.expect("reads");
         stored[0].as_ref().expect("an expired row is still read").age
     };
-    assert_eq!(age(Windows { events: LONG, answers: LONG }).await, Age::AnswerLive);
-    outlive(short).await;
-    assert_eq!(age(Windows { events: LONG, answers: LONG }).await, Age::AnswerLive);
-    assert_eq!(age(Windows { events: LONG, answers: short }).await, Age::EventLive);
-    assert_eq!(age(Windows { events: short, answers: short }).await, Age::Expired);
+    assert_eq!(age(WINDOWS).await, Age::AnswerLive);
+    db.pass(HOUR).await;
+    assert_eq!(age(Windows { events: TWO_HOURS, answers: TWO_HOURS }).await, Age::AnswerLive);
+    assert_eq!(age(Windows { events: TWO_HOURS, answers: HOUR }).await, Age::EventLive);
+    assert_eq!(age(Windows { events: HOUR, answers: HOUR }).await, Age::Expired);
+    assert_eq!(age(Windows { events: Duration::MAX, answers: HOUR }).await, Age::EventLive);
 }
 
 pub(super) async fn only_rows_that_do_not_count_are_removed(dialect: Dialect) {
     let db = Database::new(dialect).await;
-    let short = Duration::from_millis(200);
-    let windows = Windows { events: short, answers: short };
     db.receive(&["old", "old too"]).await;
-    outlive(short).await;
-    let rejected = event("rejected", "{}");
-    let mut batch = db.begin().await;
-    let young = event("young", "{}");
+    db.pass(TWO_HOURS).await;
+    let (rejected, young) = (event("rejected", "{}"), event("young", "{}"));
     let new =
         [NewEvent { state: EventState::Rejected, status: 422, ..new_event(&rejected) }, new_event(&young)];
+    let mut batch = db.begin().await;
     batch.insert_events(&new).await.expect("inserts");
     batch.commit().await.expect("commits");
 
     let mut batch = db.begin().await;
     let (old, rejected, young) = (key("old"), key("rejected"), key("young"));
-    batch.remove_events(&[&old, &rejected, &young], windows).await.expect("removes");
+    batch.remove_events(&[&old, &rejected, &young], WINDOWS).await.expect("removes");
     batch.commit().await.expect("commits");
     assert_eq!(db.receive(&["old", "old too", "rejected", "young"]).await, [true, false, true, false]);
 }
 
 pub(super) async fn a_removed_key_is_new_again_in_the_same_transaction(dialect: Dialect) {
     let db = Database::new(dialect).await;
-    let windows = Windows { events: Duration::ZERO, answers: Duration::ZERO };
     db.receive(&["a"]).await;
-    outlive(Duration::ZERO).await;
+    db.pass(TWO_HOURS).await;
     let delivery = plain(&["a"]);
     let mut batch = db.begin().await;
     assert_eq!(batch.insert_events(&new_events(&delivery)).await.expect("inserts"), [false]);
-    batch.remove_events(&keys(&delivery), windows).await.expect("removes");
-    assert_eq!(batch.stored_events(&keys(&delivery), WINDOWS).await.expect("reads").len(), 1);
+    batch.remove_events(&keys(&delivery), WINDOWS).await.expect("removes");
+    assert!(batch.stored_events(&keys(&delivery), WINDOWS).await.expect("reads")[0].is_none());
     assert_eq!(batch.insert_events(&new_events(&delivery)).await.expect("inserts"), [true]);
     batch.commit().await.expect("commits");
     assert_eq!(db.receive(&["a"]).await, [false]);
@@ -241,7 +237,7 @@ pub(super) async fn the_clock_is_the_databases(dialect: Dialect) {
     let db = Database::new(dialect).await;
     let mut batch = db.begin().await;
     let first = batch.now().await.expect("tells");
-    outlive(Duration::ZERO).await;
+    tokio::time::sleep(Duration::from_millis(2)).await;
     assert_eq!(batch.now().await.expect("tells"), first, "a transaction has one time");
     let now = db.store().now().await.expect("tells");
     assert!(now > first, "the store's time goes on");

@@ -23,10 +23,13 @@ const CONNECTIONS: u32 = 12;
 pub(super) const LIMITS: BatchLimits =
     BatchLimits { lock_wait: Duration::from_secs(10), statement: Duration::from_secs(10) };
 
-/// Nothing that a claim writes is older than this.
-pub(super) const LONG: Duration = Duration::from_secs(3600);
+/// Nothing that a claim writes is older than this, unless it lets time pass.
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
 
-pub(super) const WINDOWS: Windows = Windows { events: LONG, answers: LONG };
+/// Past every [`HOUR`], and every grace a store gives transactions that are still open.
+pub(super) const TWO_HOURS: Duration = Duration::from_secs(2 * 3600);
+
+pub(super) const WINDOWS: Windows = Windows { events: HOUR, answers: HOUR };
 
 /// Events that share a subtransaction.
 pub(super) const CHUNK: usize = 16;
@@ -84,14 +87,20 @@ impl Database {
         self.database.execute(sql).await;
     }
 
-    /// Makes keys older by more than the grace that PostgreSQL gives to transactions that are still
-    /// open before it prunes them. SQLite has none: nothing is open there while it prunes.
-    pub(super) async fn outlive_grace(&self) {
-        if self.is_postgres() {
-            for (table, time) in [("processed_events", "processed_at"), ("idempotency_keys", "created_at")] {
-                self.execute(&format!("UPDATE hooklatch.{table} SET {time} = {time} - interval '6 seconds'"))
-                    .await;
-            }
+    /// Makes everything in the inbox older, as if `by` had passed.
+    pub(super) async fn pass(&self, by: Duration) {
+        for (table, column) in [
+            ("processed_events", "processed_at"),
+            ("idempotency_keys", "created_at"),
+            ("dead_letters", "died_at"),
+        ] {
+            let update = if self.is_postgres() {
+                let seconds = by.as_secs();
+                format!("UPDATE hooklatch.{table} SET {column} = {column} - make_interval(secs => {seconds})")
+            } else {
+                format!("UPDATE {table} SET {column} = {column} - {}", by.as_micros())
+            };
+            self.execute(&update).await;
         }
     }
 
@@ -225,9 +234,4 @@ pub(super) async fn run(
 
 pub(super) fn fingerprint(byte: u8) -> Fingerprint {
     Fingerprint([byte; 32])
-}
-
-/// Waits until what was written is older than `window`.
-pub(super) async fn outlive(window: Duration) {
-    tokio::time::sleep(window + Duration::from_millis(20)).await;
 }

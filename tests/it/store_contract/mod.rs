@@ -106,7 +106,8 @@ claims! {
         a_key_given_back_elsewhere_is_free,
         a_key_held_too_long_is_a_lock_timeout,
         of_many_that_find_a_row_expired_one_inserts,
-        pruning_beside_inserts_loses_and_doubles_nothing,
+        pruning_beside_inserts_doubles_nothing,
+        rows_that_vanish_beside_inserts_are_inserted_anew,
         a_store_goes_on_after_a_cancelled_batch,
     ]
     schema [

@@ -10,10 +10,10 @@ WITH matching AS NOT MATERIALIZED (
         AND (?6 IS NULL OR event_id = ?6)
 ),
 last AS MATERIALIZED (
-    SELECT delivery_id FROM matching ORDER BY delivery_id DESC, ordinal DESC LIMIT 1 OFFSET ?7 - 1
+    SELECT delivery_id FROM matching ORDER BY delivery_id DESC LIMIT 1 OFFSET ?7 - 1
 )
 SELECT delivery_id, ordinal, received_at, source, event_id, event_type, idempotency_key, outcome, status,
     duration_us, body_bytes, peer, reason
 FROM matching
 WHERE delivery_id >= coalesce((SELECT delivery_id FROM last), '')
-ORDER BY delivery_id DESC, ordinal DESC
+ORDER BY delivery_id DESC, ordinal

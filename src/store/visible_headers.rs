@@ -1,0 +1,60 @@
+//! What handlers see of a request's headers: all but what authenticates the sender.
+//!
+//! The same on every store. Knows no SQL.
+
+use crate::event::RawRequest;
+
+/// Headers whose values are for us alone.
+const SECRET_HEADERS: [&str; 3] = ["authorization", "proxy-authorization", "cookie"];
+
+/// Words in the names of headers whose values are for us alone.
+const SECRET_WORDS: [&str; 4] = ["signature", "hmac", "token", "secret"];
+
+/// The headers as a JSON object. A repeated name has its values joined, as HTTP reads them.
+pub(super) fn visible_headers(request: &RawRequest) -> String {
+    let mut visible: serde_json::Map<String, serde_json::Value> = serde_json::Map::new();
+    for (name, value) in &request.headers {
+        if SECRET_HEADERS.contains(&name.as_str()) || SECRET_WORDS.iter().any(|word| name.contains(word)) {
+            continue;
+        }
+        let value = String::from_utf8_lossy(value);
+        match visible.get_mut(name) {
+            Some(serde_json::Value::String(values)) => {
+                values.push_str(", ");
+                values.push_str(&value);
+            }
+            _ => {
+                visible.insert(name.clone(), value.into_owned().into());
+            }
+        }
+    }
+    serde_json::Value::Object(visible).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn handlers_do_not_see_what_authenticates_the_sender() {
+        let header =
+            |name: &str, value: &'static str| (name.to_owned(), Bytes::from_static(value.as_bytes()));
+        let request = RawRequest {
+            target: "/".into(),
+            headers: vec![
+                header("x-a", "1"),
+                header("authorization", "s3cret"),
+                header("cookie", "s3cret"),
+                header("x-hub-signature-256", "s3cret"),
+                header("x-shopify-hmac-sha256", "s3cret"),
+                header("x-gitlab-token", "s3cret"),
+                header("x-client-secret", "s3cret"),
+                header("x-a", "2"),
+            ],
+            body: Bytes::new(),
+        };
+        assert_eq!(visible_headers(&request), r#"{"x-a":"1, 2"}"#);
+    }
+}
