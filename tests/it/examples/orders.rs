@@ -9,7 +9,6 @@ use futures_util::future::join_all;
 use serde_json::json;
 
 use crate::support::app::{SIGNING_SECRET, TestApp, unix_now};
-use crate::support::on_both_stores;
 use crate::support::signing::{hmac_hex, standard_webhooks};
 use crate::support::{Answer, Backend, Request, Setup, TestDatabase, on_both_stores};
 
