@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{GITHUB, all_at_once, github, slow_source};
+use super::{GITHUB, all_at_once, github, patient, slow_source};
 use crate::support::app::{SHOP, order};
 use crate::support::http::Connection;
 use crate::support::on_both_stores;
@@ -133,8 +133,8 @@ sql = "INSERT INTO effects (source, event_id) SELECT source, id FROM event"
     }
 
     async fn a_second_copy_while_the_first_is_running_has_no_effect_of_its_own(backend: Backend) {
-        let app = Setup::new(backend)
-            .sources(&slow_source(backend, "slow", 1.0))
+        let app = patient(Setup::new(backend))
+            .sources(&slow_source(backend, "slow", 1.0).await)
             .set("inbox.inflight_wait", "\"300ms\"")
             .start()
             .await;
