@@ -99,7 +99,7 @@ verify = { scheme = "none" }
 event_id = "body:/id"
 replay_errors = "none"
 [[source.handler]]
-sql = "INSERT INTO payments (event_id, account) SELECT id, payload ->> 'account' FROM event"
+sql = "INSERT INTO charges (event_id, account) SELECT id, payload ->> 'account' FROM event"
 [[source.handler]]
 sql = "INSERT INTO effects (source, event_id) SELECT source, id FROM event"
 "#;
@@ -111,7 +111,7 @@ sql = "INSERT INTO effects (source, event_id) SELECT source, id FROM event"
         app.deliver("payments", payment).await.expect(200, "applied");
         app.deliver("payments", payment).await.expect(200, "replayed");
         assert_eq!(app.database.effects_of("pay_1").await, 1);
-        assert_eq!(app.database.number("SELECT count(*) FROM payments").await, 1);
+        assert_eq!(app.database.number("SELECT count(*) FROM charges").await, 1);
     }
 
     async fn one_bad_event_among_many_takes_no_other_with_it(backend: Backend) {

@@ -105,7 +105,7 @@ name = "payments"
 verify = { scheme = "none" }
 event_id = "body:/id"
 [[source.handler]]
-sql = "INSERT INTO payments (event_id, account) SELECT id, payload ->> 'account' FROM event"
+sql = "INSERT INTO charges (event_id, account) SELECT id, payload ->> 'account' FROM event"
 [[source.handler]]
 sql = "INSERT INTO effects (source, event_id) SELECT source, id FROM event"
 "#;

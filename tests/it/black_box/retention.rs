@@ -26,7 +26,7 @@ fn forgetful(backend: Backend, window: &str) -> Setup {
         .set("retention.processed_events", &quoted)
         .set("retention.idempotency_keys", &quoted)
         .set("retention.dead_letters", &quoted)
-        .set("retention.outbox_sent", "\"1h\"")
+        .set("retention.outbox_sent", "\"2h\"")
         .effects_may_repeat()
 }
 

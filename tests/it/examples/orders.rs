@@ -26,8 +26,6 @@ async fn start(backend: Backend) -> TestApp {
         Backend::Postgres => SCHEMA_POSTGRES,
         Backend::Sqlite => SCHEMA_SQLITE,
     };
-    // The other tests have a table of that name.
-    database.execute("DROP TABLE payments").await;
     for statement in schema.split_inclusive(";\n") {
         database.execute(statement).await;
     }
