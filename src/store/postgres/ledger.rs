@@ -1,7 +1,6 @@
 //! The ledger: what arrived and what became of it.
 //!
-//! Differs from SQLite because one event's lines are found through Bloom filters, so that the
-//! index costs next to nothing on the way in; they are read before anything else narrows them.
+//! Differs from SQLite because one event's lines are found through an index of their own.
 
 use std::time::Duration;
 
@@ -73,11 +72,6 @@ pub(super) async fn read(
     }
     let ours = classify::ours(READING);
     let mut transaction = store.transaction(READING, ASIDE).await?;
-    if filter.event_id.is_some() {
-        // The planner takes Bloom filters over unordered ids for no better than reading everything.
-        let only_bloom = "SET LOCAL enable_seqscan = off; SET LOCAL enable_indexscan = off";
-        (&mut *transaction).execute(only_bloom).await.map_err(ours)?;
-    }
     let found = read.fetch_all(&mut *transaction).await.map_err(ours)?;
     transaction.commit().await.map_err(ours)?;
     found.iter().map(entry).collect::<Result<_, _>>().map_err(ours)
