@@ -4,8 +4,7 @@
 //! stored and replayed, so the same problem always renders to the same bytes. Nothing internal is
 //! said here: SQL errors, secrets and signature reasons go to the log and the ledger.
 
-use bytes::Bytes;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::reply::Reply;
 
@@ -14,6 +13,16 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// Namespace of the `type` member. A URN: it names, it does not pretend to be a page.
 const TYPE_PREFIX: &str = "urn:hooklatch:problem:";
+
+/// The members of a problem, in the order of RFC 9457 section 3.1.
+#[derive(Serialize)]
+struct Body<'a> {
+    r#type: String,
+    title: &'a str,
+    status: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'a str>,
+}
 
 /// Every error a caller can get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,18 +188,16 @@ impl Problem {
     }
 
     fn render(self, detail: Option<&str>) -> Reply {
-        let mut body = json!({
-            "type": format!("{TYPE_PREFIX}{}", self.id()),
-            "title": self.title(),
-            "status": self.status(),
-        });
-        if let Some(detail) = detail {
-            body["detail"] = detail.into();
-        }
+        let body = Body {
+            r#type: [TYPE_PREFIX, self.id()].concat(),
+            title: self.title(),
+            status: self.status(),
+            detail,
+        };
         Reply {
             status: self.status(),
             headers: vec![("content-type".into(), PROBLEM_JSON.into())],
-            body: Bytes::from(body.to_string()),
+            body: serde_json::to_vec(&body).expect("texts and numbers serialize").into(),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! kept whole.
 
 use bytes::Bytes;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::event::EventKey;
 use crate::inbox::outcome::{EventOutcome, EventState};
@@ -26,14 +26,14 @@ pub struct Reply {
 impl Reply {
     /// A JSON answer.
     #[must_use]
-    pub fn json(status: u16, body: &serde_json::Value) -> Self {
+    fn json(status: u16, body: &impl Serialize) -> Self {
         if status == NO_CONTENT {
             return Self { status, headers: Vec::new(), body: Bytes::new() };
         }
         Self {
             status,
             headers: vec![("content-type".into(), "application/json".into())],
-            body: Bytes::from(body.to_string()),
+            body: serde_json::to_vec(body).expect("texts and lists of them serialize").into(),
         }
     }
 
@@ -43,7 +43,7 @@ impl Reply {
     pub fn standard(state: EventState, status: u16, key: &EventKey) -> Self {
         match state {
             EventState::Applied | EventState::Ignored | EventState::Stale => {
-                Self::json(status, &json!({"status": state.as_str(), "event_id": &*key.event_id}))
+                Self::json(status, &Line { status: state.as_str(), event_id: &key.event_id })
             }
             EventState::Rejected if status == Problem::EventFailed.status() => Problem::EventFailed.reply(),
             EventState::Rejected => Problem::EventRejected.reply(),
@@ -53,7 +53,7 @@ impl Reply {
     /// The answer for an event that was processed before and whose own answer has expired.
     #[must_use]
     pub fn duplicate(status: u16, key: &EventKey) -> Self {
-        Self::json(status, &json!({"status": "duplicate", "event_id": &*key.event_id}))
+        Self::json(status, &Line { status: "duplicate", event_id: &key.event_id })
     }
 
     /// The answer for a body of many events: one line for each, in order.
@@ -63,9 +63,22 @@ impl Reply {
         overall: &str,
         events: impl Iterator<Item = (&'a EventKey, EventOutcome)>,
     ) -> Self {
-        let events: Vec<_> = events
-            .map(|(key, outcome)| json!({"event_id": &*key.event_id, "status": outcome.as_str()}))
-            .collect();
-        Self::json(status, &json!({"status": overall, "events": events}))
+        let events =
+            events.map(|(key, outcome)| Line { status: outcome.as_str(), event_id: &key.event_id }).collect();
+        Self::json(status, &Lines { status: overall, events })
     }
+}
+
+/// What a success says of one event.
+#[derive(Serialize)]
+struct Line<'a> {
+    status: &'a str,
+    event_id: &'a str,
+}
+
+/// What a success says of a list.
+#[derive(Serialize)]
+struct Lines<'a> {
+    status: &'a str,
+    events: Vec<Line<'a>>,
 }
