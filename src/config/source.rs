@@ -215,7 +215,7 @@ impl SourceSection {
     /// An answer that the sender does not take for success would be sent again for ever.
     fn check_contract(&self, at: &str, verifier: &Verifier, report: &mut Report) {
         let contract = verifier.contract();
-        if !contract.is_success(self.success_status) {
+        if SUCCESS_STATUSES.contains(&self.success_status) && !contract.is_success(self.success_status) {
             report.error(
                 &format!("{at}.success_status"),
                 format!(
