@@ -85,7 +85,11 @@ impl Locator {
     pub fn parse(text: &str) -> Result<Self, LocatorError> {
         if text.contains(ALTERNATIVE) {
             let places: Vec<_> = text.split(ALTERNATIVE).map(Self::parse).collect::<Result<_, _>>()?;
-            return if places.len() > MAX_LOCATORS { Err(LocatorError::TooMany) } else { Ok(Self::FirstOf(places)) };
+            return if places.len() > MAX_LOCATORS {
+                Err(LocatorError::TooMany)
+            } else {
+                Ok(Self::FirstOf(places))
+            };
         }
         match text {
             DIGEST => return Ok(Self::Digest),

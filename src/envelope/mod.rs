@@ -22,8 +22,8 @@ use crate::event::{Event, EventKey, JsonText, OrderKey, RawRequest};
 use crate::json_pointer::JsonPointer;
 use crate::json_scan::{JsonKind, JsonStr};
 
-pub use error::{EnvelopeError, Fault, Role};
 pub(crate) use body::{form_decode, form_pairs, is_form};
+pub use error::{EnvelopeError, Fault, Role};
 pub use key::{fingerprint, idempotency_key};
 pub use locator::{Locator, LocatorError, Locators};
 pub use value::MAX_EVENT_TYPE_BYTES;

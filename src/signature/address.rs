@@ -30,7 +30,10 @@ impl AllowList {
         let proxies = networks("trusted_proxies", &config.trusted_proxies)?;
         if allowed.is_empty() {
             if !proxies.is_empty() {
-                return Err(bad("trusted_proxies", "has no meaning without allow_ips; add it, or remove this"));
+                return Err(bad(
+                    "trusted_proxies",
+                    "has no meaning without allow_ips; add it, or remove this",
+                ));
             }
             return Ok(None);
         }
@@ -66,7 +69,8 @@ impl AllowList {
 
 /// An address, with or without a port, as proxies write it.
 fn address(text: &str) -> Option<IpAddr> {
-    let parsed = text.parse().ok().or_else(|| text.parse().ok().map(|socket: std::net::SocketAddr| socket.ip()));
+    let parsed =
+        text.parse().ok().or_else(|| text.parse().ok().map(|socket: std::net::SocketAddr| socket.ip()));
     let in_brackets = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
     parsed.or_else(in_brackets).map(|address: IpAddr| address.to_canonical())
 }
@@ -125,13 +129,17 @@ mod tests {
 
     fn list(allow: &[&str], proxies: &[&str]) -> AllowList {
         let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
-        let config =
-            VerifyConfig { allow_ips: texts(allow), trusted_proxies: texts(proxies), ..VerifyConfig::default() };
+        let config = VerifyConfig {
+            allow_ips: texts(allow),
+            trusted_proxies: texts(proxies),
+            ..VerifyConfig::default()
+        };
         AllowList::new(&config).unwrap().unwrap()
     }
 
     fn from(peer: &str, forwarded: &[&str]) -> (Option<IpAddr>, RawRequest) {
-        let headers = forwarded.iter().map(|value| (FORWARDED_FOR.to_owned(), Bytes::from((*value).to_owned())));
+        let headers =
+            forwarded.iter().map(|value| (FORWARDED_FOR.to_owned(), Bytes::from((*value).to_owned())));
         let request = RawRequest { target: "/".into(), headers: headers.collect(), body: Bytes::new() };
         (peer.parse().ok(), request)
     }

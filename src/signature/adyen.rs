@@ -70,7 +70,8 @@ impl AdyenScheme {
         let unreadable = |problem| Refusal::UnreadableBody { problem };
         let root = json::root(body).map_err(unreadable)?;
         let items = json::at(root, ITEMS).filter(|items| items.kind() == JsonKind::Array);
-        let items = items.ok_or(unreadable("it has no list of notificationItems, and no hmacSignature header"))?;
+        let items =
+            items.ok_or(unreadable("it has no list of notificationItems, and no hmacSignature header"))?;
         let mut first = None;
         for (number, item) in items.elements().enumerate() {
             if number == MAX_EVENTS_PER_DELIVERY {
@@ -80,10 +81,9 @@ impl AdyenScheme {
             let sent = json::text_at(item, SIGNATURE).ok_or(unreadable("an item has no hmacSignature"))?;
             let sent = decode(&sent).map_err(unreadable)?;
             let values = signed_values(item).map_err(unreadable)?;
-            let index = self.matching(&[values.as_bytes()], &sent, now)?.ok_or(Refusal::ItemDiffers {
-                item: number + 1,
-                secrets: self.keys.len(),
-            })?;
+            let index = self
+                .matching(&[values.as_bytes()], &sent, now)?
+                .ok_or(Refusal::ItemDiffers { item: number + 1, secrets: self.keys.len() })?;
             first.get_or_insert(index);
         }
         let secret_index = first.ok_or(unreadable("it has no item, so nothing of it is signed"))?;
@@ -99,7 +99,8 @@ impl AdyenScheme {
             }
             match not_after {
                 Some(not_after) if now > *not_after => {
-                    expired.get_or_insert(Refusal::ExpiredSecret { number: index + 1, not_after: *not_after });
+                    expired
+                        .get_or_insert(Refusal::ExpiredSecret { number: index + 1, not_after: *not_after });
                 }
                 _ => return Ok(Some(index)),
             }
@@ -145,7 +146,9 @@ fn signed_values(item: JsonStr<'_>) -> Result<String, &'static str> {
             Some(value) if value.kind() == JsonKind::Null => {}
             Some(value) if value.kind() == JsonKind::Bool => text.push_str(value.as_str()),
             Some(value) => {
-                text.push_str(&json::scalar(value).ok_or("a value that is signed is no text and no integer")?);
+                text.push_str(
+                    &json::scalar(value).ok_or("a value that is signed is no text and no integer")?,
+                );
             }
         }
     }

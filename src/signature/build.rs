@@ -134,7 +134,7 @@ fn build(
     }
     let handshake_token = material.handshake_token.clone();
     let (name, scheme) = if config.all_of.is_empty() && config.any_of.is_empty() {
-        single(config, material)?
+        single(config, &material)?
     } else {
         composed(config, look_up, depth)?
     };
@@ -160,10 +160,8 @@ fn composed(
     let mut verifiers = Vec::with_capacity(inner.len());
     for (number, config) in inner.iter().enumerate() {
         let material = Material::look_up(config, look_up);
-        let built = build(config, material, look_up, depth + 1).map_err(|error| VerifyConfigError::Inner {
-            key: name,
-            number: number + 1,
-            error: Box::new(error),
+        let built = build(config, material, look_up, depth + 1).map_err(|error| {
+            VerifyConfigError::Inner { key: name, number: number + 1, error: Box::new(error) }
         })?;
         if name == ANY_OF && matches!(built.scheme, Scheme::None) {
             return Err(bad(name, "holds scheme \"none\", which accepts everything; remove it"));
@@ -174,10 +172,7 @@ fn composed(
     Ok((name, scheme))
 }
 
-fn single(
-    config: &VerifyConfig,
-    material: Material,
-) -> Result<(&'static str, Scheme), VerifyConfigError> {
+fn single(config: &VerifyConfig, material: &Material) -> Result<(&'static str, Scheme), VerifyConfigError> {
     if config.scheme.is_empty() {
         return Err(VerifyConfigError::Missing {
             key: "scheme",
@@ -187,7 +182,7 @@ fn single(
     let secrets = &material.secrets;
     let Some(name) = GENERIC.into_iter().find(|generic| *generic == config.scheme) else {
         let preset = Preset::find(&config.scheme).ok_or_else(|| unknown_scheme(&config.scheme))?;
-        return Ok((preset.scheme, of_preset(preset, config, &material)?));
+        return Ok((preset.scheme, of_preset(preset, config, material)?));
     };
     let scheme = match name {
         HMAC => {
@@ -204,7 +199,9 @@ fn single(
         }
         PUBLIC_KEY => {
             let own = ["algorithm", "url"];
-            refuse_foreign_knobs(config, PUBLIC_KEY, |key| ENGINE_KNOBS.contains(&key) || own.contains(&key))?;
+            refuse_foreign_knobs(config, PUBLIC_KEY, |key| {
+                ENGINE_KNOBS.contains(&key) || own.contains(&key)
+            })?;
             let kind = Kind::Public(config.algorithm.ok_or(VerifyConfigError::Missing {
                 key: "algorithm",
                 way_out: "write algorithm = \"ed25519\", \"ecdsa-p256\" or \"rsa\"",
@@ -274,9 +271,7 @@ fn of_preset(
         Way::Token(place) => token(scheme, *place, secrets)?,
         Way::Twilio => Scheme::Twilio(Box::new(TwilioScheme::new(scheme, config.url.as_deref(), secrets)?)),
         Way::Adyen => Scheme::Adyen(Box::new(AdyenScheme::new(scheme, secrets)?)),
-        Way::Mailgun => {
-            Scheme::Mailgun(Box::new(MailgunScheme::new(scheme, window(None, None), secrets)?))
-        }
+        Way::Mailgun => Scheme::Mailgun(Box::new(MailgunScheme::new(scheme, window(None, None), secrets)?)),
         Way::PayPal => Scheme::PayPal(Box::new(PayPalScheme::new(
             config.webhook_id.as_deref(),
             material.certificate.as_ref(),

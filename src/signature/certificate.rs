@@ -49,7 +49,8 @@ impl CertificateUrl {
     /// Accepts only what is exactly such an address: no other host, port, path, query or escape.
     pub(super) fn parse(url: &str) -> Result<Self, &'static str> {
         let store = STORES.iter().find_map(|(store, subject)| Some((url.strip_prefix(store)?, *subject)));
-        let (name, subject) = store.ok_or("is named by a URL that does not lead to PayPal: this is no delivery of PayPal's")?;
+        let (name, subject) =
+            store.ok_or("is named by a URL that does not lead to PayPal: this is no delivery of PayPal's")?;
         let is_name = !name.is_empty()
             && name.len() <= MAX_NAME_BYTES
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');

@@ -164,7 +164,9 @@ pub enum SecretEncoding {
 pub enum VerifyConfigError {
     #[error("unknown scheme `{scheme}`; {hint}")]
     UnknownScheme { scheme: String, hint: String },
-    #[error("`{key}` has no meaning for scheme `{scheme}`; remove it, or use a generic scheme such as \"hmac\"")]
+    #[error(
+        "`{key}` has no meaning for scheme `{scheme}`; remove it, or use a generic scheme such as \"hmac\""
+    )]
     ForeignKnob { key: &'static str, scheme: &'static str },
     #[error("scheme \"none\" verifies nothing, so it takes no secrets; remove them, or choose a scheme")]
     SecretsWithoutScheme,
@@ -185,9 +187,9 @@ pub enum VerifyConfigError {
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    humantime::parse_duration(&text).map(Some).map_err(|_| {
-        de::Error::custom("a duration is a number with a unit, such as \"5m\" or \"300s\"")
-    })
+    humantime::parse_duration(&text)
+        .map(Some)
+        .map_err(|_| de::Error::custom("a duration is a number with a unit, such as \"5m\" or \"300s\""))
 }
 
 impl<'de> Deserialize<'de> for SecretEntry {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use super::Verified;
 use super::config::{Encoding, Hash, PublicAlgorithm, SecretEncoding, TimestampUnit, VerifyConfigError};
 use super::json;
 use super::key::{self, Dated};
@@ -18,7 +19,6 @@ use super::reading::{entries, single};
 use super::refusal::{Refusal, SignError};
 use super::template::{self, Part};
 use super::timestamp::{self, Window};
-use super::Verified;
 use crate::event::RawRequest;
 use crate::json_pointer::JsonPointer;
 
@@ -116,7 +116,10 @@ struct Key {
 #[derive(Clone)]
 enum KeyKind {
     /// `secret` is empty unless the message holds it.
-    Mac { mac: Mac, secret: Vec<u8> },
+    Mac {
+        mac: Box<Mac>,
+        secret: Vec<u8>,
+    },
     Public(PublicAlgorithm, PublicKey),
 }
 
@@ -487,7 +490,8 @@ impl Key {
             }
             KeyKind::Public(_, key) => {
                 let message = parts.concat();
-                signatures.any(|sent| matches!(sent, Signature::Public(sent) if key.verifies(&message, &sent)))
+                signatures
+                    .any(|sent| matches!(sent, Signature::Public(sent) if key.verifies(&message, &sent)))
             }
         }
     }
@@ -503,11 +507,7 @@ impl Key {
     }
 }
 
-fn keys(
-    scheme: &'static str,
-    knobs: &Knobs<'_>,
-    secrets: &[Dated],
-) -> Result<Vec<Key>, VerifyConfigError> {
+fn keys(scheme: &'static str, knobs: &Knobs<'_>, secrets: &[Dated]) -> Result<Vec<Key>, VerifyConfigError> {
     let prefix = knob_check::printable("prefix", knobs.prefix)?;
     if matches!(knobs.kind, Kind::Public(_)) && knobs.secret_encoding != SecretEncoding::Text {
         return Err(bad("secret_encoding", "has no meaning for a public key; its form is recognised"));
@@ -530,11 +530,11 @@ fn keys(
             }
             Kind::Hmac(hash) => {
                 let key = key::decode(&dated.secret, knobs.secret_encoding, knobs.secret_prefix)?;
-                KeyKind::Mac { mac: Mac::keyed(hash, &key), secret: Vec::new() }
+                KeyKind::Mac { mac: Box::new(Mac::keyed(hash, &key)), secret: Vec::new() }
             }
             Kind::Hash(hash) => {
                 let secret = key::decode(&dated.secret, knobs.secret_encoding, knobs.secret_prefix)?;
-                KeyKind::Mac { mac: Mac::plain(hash), secret }
+                KeyKind::Mac { mac: Box::new(Mac::plain(hash)), secret }
             }
         };
         Ok(Key { prefix: prefix.clone(), kind, not_after })

@@ -52,7 +52,8 @@ impl Verifier {
             match self.check_address(peer, request) {
                 Ok(()) => explanation.say(Some(true), "the sender's address is in allow_ips"),
                 Err(Refusal::NoAddress) => {
-                    explanation.say(None, "allow_ips is set; the request file does not say where it came from");
+                    explanation
+                        .say(None, "allow_ips is set; the request file does not say where it came from");
                 }
                 Err(refusal) => explanation.say(Some(false), refusal.to_string()),
             }
@@ -81,7 +82,12 @@ impl Verifier {
         let way = self.preset().map_or_else(String::new, |preset| format!(": {}", preset.way_in_words()));
         explanation.say(
             None,
-            format!("scheme {}{way}; {} secret(s); a body of {} bytes", self.name, self.secret_count(), request.body.len()),
+            format!(
+                "scheme {}{way}; {} secret(s); a body of {} bytes",
+                self.name,
+                self.secret_count(),
+                request.body.len()
+            ),
         );
         for name in self.headers() {
             let count = request.header_values(name).count();

@@ -89,7 +89,8 @@ fn ed25519(standard: bool) -> Result<Generated, GenerateError> {
     let secret = if standard {
         format!("{PRIVATE_PREFIX}{}", STANDARD.encode(random::<SECRET_BYTES>()?))
     } else {
-        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| GenerateError::NoRandomness)?;
+        let pkcs8 =
+            Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| GenerateError::NoRandomness)?;
         format!("{PKCS8_PREFIX}{}", STANDARD.encode(pkcs8))
     };
     let secret = Secret::new(secret);
@@ -106,7 +107,8 @@ fn p256() -> Result<Generated, GenerateError> {
     let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &SystemRandom::new())
         .map_err(|_| GenerateError::NoRandomness)?;
     let secret = Secret::new(format!("{PKCS8_PREFIX}{}", STANDARD.encode(pkcs8)));
-    let key = PublicKey::parse(&secret, PublicAlgorithm::EcdsaP256).map_err(|_| GenerateError::NoRandomness)?;
+    let key =
+        PublicKey::parse(&secret, PublicAlgorithm::EcdsaP256).map_err(|_| GenerateError::NoRandomness)?;
     let public = STANDARD.encode([P256_SPKI, key.public_bytes()].concat());
     Ok(Generated { secret, public: Some(public) })
 }

@@ -98,7 +98,8 @@ impl Verifier {
         request: &RawRequest,
         verified: &dyn Fn() -> Option<Verified>,
     ) -> Option<Reply> {
-        let is = |pointer, expected: &str| json::text_at(root, pointer).is_some_and(|found| found == expected);
+        let is =
+            |pointer, expected: &str| json::text_at(root, pointer).is_some_and(|found| found == expected);
         match kind {
             HandshakeKind::Slack if is("/type", "url_verification") => {
                 let challenge = echo(json::text_at(root, "/challenge")?.into_owned())?;
@@ -150,7 +151,8 @@ impl Verifier {
 /// What CloudEvents calls a validation request: may this origin send, and how often?
 fn consent(request: &RawRequest) -> Option<Reply> {
     let origin = echo(single(request, "webhook-request-origin").ok()?.to_owned())?;
-    let mut headers = vec![("allow".to_owned(), "POST".to_owned()), ("webhook-allowed-origin".to_owned(), origin)];
+    let mut headers =
+        vec![("allow".to_owned(), "POST".to_owned()), ("webhook-allowed-origin".to_owned(), origin)];
     if request.header_values("webhook-request-rate").next().is_some() {
         headers.push(("webhook-allowed-rate".to_owned(), "*".to_owned()));
     }
@@ -172,7 +174,8 @@ fn empty(status: u16) -> Reply {
 
 /// A text that may be sent back: short and printable.
 fn echo(text: String) -> Option<String> {
-    let is_fit = !text.is_empty() && text.len() <= MAX_ECHO_BYTES && text.bytes().all(|b| matches!(b, b' '..=b'~'));
+    let is_fit =
+        !text.is_empty() && text.len() <= MAX_ECHO_BYTES && text.bytes().all(|b| matches!(b, b' '..=b'~'));
     is_fit.then_some(text)
 }
 

@@ -66,10 +66,7 @@ pub(super) fn separator(knobs: &Knobs<'_>) -> Result<Option<u8>, VerifyConfigErr
     Ok(Some(byte))
 }
 
-pub(super) fn timestamp(
-    knobs: &Knobs<'_>,
-    place: TimestampKnob<'_>,
-) -> Result<Timestamp, VerifyConfigError> {
+pub(super) fn timestamp(knobs: &Knobs<'_>, place: TimestampKnob<'_>) -> Result<Timestamp, VerifyConfigError> {
     let window = Window { past: knobs.past, future: knobs.future };
     self::window(window)?;
     let place = match place {
@@ -85,7 +82,8 @@ pub(super) fn timestamp(
         }
         TimestampKnob::Field(name) => Place::Field(field_name("timestamp_field", name)?),
         TimestampKnob::Body(pointer) => Place::Body(
-            JsonPointer::parse(pointer).map_err(|error| bad("timestamp_body", format!("is wrong: {error}")))?,
+            JsonPointer::parse(pointer)
+                .map_err(|error| bad("timestamp_body", format!("is wrong: {error}")))?,
         ),
     };
     Ok(Timestamp { place, unit: knobs.timestamp_unit, window })
@@ -124,9 +122,10 @@ pub(super) fn template(knobs: &Knobs<'_>, signed: &[Part]) -> Result<(), VerifyC
     }
     let holds_secret = signed.contains(&Part::Secret);
     match knobs.kind {
-        Kind::Hash(_) if !holds_secret => {
-            Err(bad("signed", "has no {secret}, so anyone could make the hash; add it where the sender puts it"))
-        }
+        Kind::Hash(_) if !holds_secret => Err(bad(
+            "signed",
+            "has no {secret}, so anyone could make the hash; add it where the sender puts it",
+        )),
         Kind::Hmac(_) | Kind::Public(_) if holds_secret => {
             Err(bad("signed", "has {secret}, which only scheme \"hash\" knows; the key is used anyway"))
         }

@@ -66,7 +66,8 @@ impl MailgunScheme {
             }
             match not_after {
                 Some(not_after) if now > *not_after => {
-                    expired.get_or_insert(Refusal::ExpiredSecret { number: index + 1, not_after: *not_after });
+                    expired
+                        .get_or_insert(Refusal::ExpiredSecret { number: index + 1, not_after: *not_after });
                 }
                 _ => return Ok(Verified { secret_index: Some(index), timestamp: Some(at) }),
             }

@@ -47,7 +47,7 @@ pub use config::{
 };
 pub use engine::MAX_SIGNATURES;
 pub use explain::{Explanation, Step};
-pub use generate::{Generated, GenerateError, generate};
+pub use generate::{GenerateError, Generated, generate};
 pub use handshake::HandshakeKind;
 pub use key::MAX_SECRETS;
 pub use presets::{Contract, Preset};

@@ -61,13 +61,19 @@ impl PayPalScheme {
         }
         knob_check::window(window)?;
         let pinned = certificate
-            .map(|pem| Chain::from_pem(pem.expose()).map(Arc::new).map_err(|problem| bad("certificate", problem)))
+            .map(|pem| {
+                Chain::from_pem(pem.expose()).map(Arc::new).map_err(|problem| bad("certificate", problem))
+            })
             .transpose()?;
         let signer = match secrets {
             [] => None,
             secrets => key::each("paypal", secrets, |dated| {
                 let key = PublicKey::parse(&dated.secret, PublicAlgorithm::Rsa)?;
-                if key.can_sign() { Ok(key) } else { Err("is no private key; PayPal's deliveries need no secret") }
+                if key.can_sign() {
+                    Ok(key)
+                } else {
+                    Err("is no private key; PayPal's deliveries need no secret")
+                }
             })?
             .into_iter()
             .next(),
@@ -101,7 +107,8 @@ impl PayPalScheme {
     }
 
     pub(super) fn verify(&self, request: &RawRequest, now: DateTime<Utc>) -> Result<Verified, Refusal> {
-        let malformed = |header: &str, problem| Refusal::MalformedHeader { header: header.to_owned(), problem };
+        let malformed =
+            |header: &str, problem| Refusal::MalformedHeader { header: header.to_owned(), problem };
         let id = single(request, ID)?;
         let time = single(request, TIME)?;
         let signature = single(request, SIGNATURE)?;

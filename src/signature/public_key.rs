@@ -29,8 +29,8 @@ const ED25519_SPKI: &[u8] = &[0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x
 
 /// The same for an uncompressed point of P-256 (RFC 5480).
 pub(super) const P256_SPKI: &[u8] = &[
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48,
-    0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
+    0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
 /// The algorithm of an RSA key in a SubjectPublicKeyInfo (RFC 3279).
@@ -46,7 +46,8 @@ const MAX_ECDSA_SIGNATURE_BYTES: usize = 72;
 const MAX_RSA_SIGNATURE_BYTES: usize = 1024;
 
 const NO_PUBLIC_KEY: &str = "is no public key of this algorithm; copy it again from the sender";
-const NO_PRIVATE_KEY: &str = "is no private key of this algorithm; write PKCS#8, as PEM or `pkcs8:` and base64";
+const NO_PRIVATE_KEY: &str =
+    "is no private key of this algorithm; write PKCS#8, as PEM or `pkcs8:` and base64";
 
 /// A key that verifies, and signs if its private half is known.
 #[derive(Clone)]
@@ -91,9 +92,8 @@ impl PublicKey {
 
     fn from_public(bytes: &[u8], algorithm: PublicAlgorithm) -> Result<Self, &'static str> {
         let bytes = match algorithm {
-            PublicAlgorithm::Ed25519 => {
-                Some(bytes.strip_prefix(ED25519_SPKI).unwrap_or(bytes)).filter(|b| b.len() == ED25519_KEY_BYTES)
-            }
+            PublicAlgorithm::Ed25519 => Some(bytes.strip_prefix(ED25519_SPKI).unwrap_or(bytes))
+                .filter(|b| b.len() == ED25519_KEY_BYTES),
             PublicAlgorithm::EcdsaP256 => Some(bytes.strip_prefix(P256_SPKI).unwrap_or(bytes))
                 .filter(|point| point.len() == P256_POINT_BYTES && point.starts_with(&[4])),
             PublicAlgorithm::Rsa => rsa_key(bytes),
@@ -308,7 +308,9 @@ mod tests {
     fn der_lengths_that_lie_are_no_value() {
         assert_eq!(der_value(&[0x30, 1, 7], 0x30), Some(&[7][..]));
         assert_eq!(der_value(&[0x30, 0x81, 1, 7], 0x30), Some(&[7][..]));
-        for bytes in [&[][..], &[0x30], &[0x30, 2, 7], &[0x30, 0, 7], &[0x30, 0x83, 0, 0, 1, 7], &[0x30, 0xff]] {
+        for bytes in
+            [&[][..], &[0x30], &[0x30, 2, 7], &[0x30, 0, 7], &[0x30, 0x83, 0, 0, 1, 7], &[0x30, 0xff]]
+        {
             assert_eq!(der_value(bytes, 0x30), None);
         }
     }

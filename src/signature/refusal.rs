@@ -86,7 +86,9 @@ pub enum SignError {
     NeedsHeader { header: String },
     #[error("the scheme signs the field `{field}`, whose value only the sender knows")]
     NeedsField { field: String },
-    #[error("only the public key is known; give the private key to sign: PKCS#8 as PEM, or `pkcs8:` and base64")]
+    #[error(
+        "only the public key is known; give the private key to sign: PKCS#8 as PEM, or `pkcs8:` and base64"
+    )]
     PublicKeyOnly,
     #[error("the scheme puts its signature into the body, and {problem}")]
     UnfitBody { problem: &'static str },

@@ -354,8 +354,12 @@ fn a_secret_that_has_ended_is_named_and_refused_and_never_signs() {
     let at_end = request(&[(HUB, signature.as_bytes())], b"{}");
     assert_eq!(verifier.verify("POST", &at_end, at(NOW)).unwrap().secret_index, Some(1));
     let refusal = verifier.verify("POST", &at_end, at(NOW + 1)).unwrap_err();
-    assert!(refusal.to_string().starts_with("secret 2 signed it, but that secret ended at 2023-11-14"), "{refusal}");
-    let config = format!("{GITHUB}\nsecrets = [{{ secret = \"old\", not_after = \"2023-11-14T22:13:20Z\" }}]");
+    assert!(
+        refusal.to_string().starts_with("secret 2 signed it, but that secret ended at 2023-11-14"),
+        "{refusal}"
+    );
+    let config =
+        format!("{GITHUB}\nsecrets = [{{ secret = \"old\", not_after = \"2023-11-14T22:13:20Z\" }}]");
     let verifier = configured(&config).unwrap();
     assert_eq!(verifier.sign("POST", "/", b"", "1", at(NOW + 1)), Err(SignError::AllExpired));
 }
@@ -380,7 +384,10 @@ fn all_of_needs_every_scheme_and_any_of_one() {
         (format!("scheme = \"github\"\nall_of = {inner}"), "stands alone"),
         (format!("any_of = {inner}\nall_of = {inner}"), "beside all_of"),
         ("any_of = [{ scheme = \"hmacs\" }]".into(), "`any_of`, number 1: unknown scheme"),
-        ("any_of = [{ scheme = \"bearer\", secrets = [\"s\"], allow_ips = [\"::1\"] }]".into(), "beside them"),
+        (
+            "any_of = [{ scheme = \"bearer\", secrets = [\"s\"], allow_ips = [\"::1\"] }]".into(),
+            "beside them",
+        ),
     ] {
         let error = configured(&config).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
@@ -395,8 +402,18 @@ fn a_credential_is_exact_and_only_its_word_may_be_in_any_case() {
         assert!(with(accepted.as_bytes()).is_ok(), "{accepted}");
     }
     for refused in [
-        &b""[..], b"T0ken", b"Bearer", b"Bearer ", b"Bearer t0ken", b"Bearer T0ke", b"Bearer T0ken2",
-        b"Basic T0ken", b"Bearer T0ken x", b"Bearer\tT0ken", b"Bearer \xe9", b"BearerT0ken",
+        &b""[..],
+        b"T0ken",
+        b"Bearer",
+        b"Bearer ",
+        b"Bearer t0ken",
+        b"Bearer T0ke",
+        b"Bearer T0ken2",
+        b"Basic T0ken",
+        b"Bearer T0ken x",
+        b"Bearer\tT0ken",
+        b"Bearer \xe9",
+        b"BearerT0ken",
     ] {
         assert!(with(refused).is_err(), "{refused:?}");
     }
@@ -439,7 +456,9 @@ fn presets_take_only_what_their_senders_leave_open() {
         let error = build(config, &["s"]).unwrap_err().to_string();
         assert!(error.contains(says), "{config}: {error}");
     }
-    for (scheme, secret) in [("adyen", "zz"), ("discord", "zz"), ("sendgrid", "zz"), ("standard-webhooks", "whpk_AA==")] {
+    for (scheme, secret) in
+        [("adyen", "zz"), ("discord", "zz"), ("sendgrid", "zz"), ("standard-webhooks", "whpk_AA==")]
+    {
         let error = build(&format!("scheme = \"{scheme}\""), &[secret]).unwrap_err();
         assert!(matches!(error, VerifyConfigError::BadSecret { number: 1, .. }), "{scheme}: {error}");
     }

@@ -148,7 +148,8 @@ impl TokenScheme {
         }
         let text = single(request, AUTHORIZATION)?.trim_matches([' ', '\t']);
         let malformed = |problem| Refusal::MalformedHeader { header: AUTHORIZATION.to_owned(), problem };
-        let (found, credential) = text.split_once(' ').ok_or(malformed("it is not a word and a credential"))?;
+        let (found, credential) =
+            text.split_once(' ').ok_or(malformed("it is not a word and a credential"))?;
         if !found.eq_ignore_ascii_case(word) {
             return Err(malformed("it begins with the word of another kind of credential"));
         }

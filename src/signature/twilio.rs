@@ -38,9 +38,8 @@ impl TwilioScheme {
             key: "url",
             way_out: "Twilio signs the address it posts to; write it, such as \"https://hooks.example.com/hooks/twilio\"",
         })?;
-        let urls = with_and_without_port(&knob_check::url(url)?).ok_or_else(|| {
-            knob_check::bad("url", "is no address; write \"https://host/path\"")
-        })?;
+        let urls = with_and_without_port(&knob_check::url(url)?)
+            .ok_or_else(|| knob_check::bad("url", "is no address; write \"https://host/path\""))?;
         let keys = key::each(scheme, secrets, |dated| {
             let key = key::decode(&dated.secret, super::config::SecretEncoding::Text, "")?;
             Ok((Mac::keyed(Hash::Sha1, &key), dated.not_after))
@@ -64,13 +63,15 @@ impl TwilioScheme {
         let query = query(&request.target);
         let mut expired = None;
         for (index, (mac, not_after)) in self.keys.iter().enumerate() {
-            let matched = self.urls.iter().any(|url| {
-                mac.over([url.as_bytes(), query.as_bytes(), &parameters]).matches(&signature)
-            });
+            let matched = self
+                .urls
+                .iter()
+                .any(|url| mac.over([url.as_bytes(), query.as_bytes(), &parameters]).matches(&signature));
             match not_after {
                 _ if !matched => {}
                 Some(not_after) if now > *not_after => {
-                    expired.get_or_insert(Refusal::ExpiredSecret { number: index + 1, not_after: *not_after });
+                    expired
+                        .get_or_insert(Refusal::ExpiredSecret { number: index + 1, not_after: *not_after });
                 }
                 _ => return Ok(Verified { secret_index: Some(index), timestamp: None }),
             }
@@ -154,7 +155,8 @@ fn with_and_without_port(url: &str) -> Option<Vec<String>> {
     };
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host_end = authority.rfind(']').map_or(0, |at| at + 1);
-    let host = authority.get(..host_end + authority[host_end..].find(':').unwrap_or(authority.len() - host_end))?;
+    let host =
+        authority.get(..host_end + authority[host_end..].find(':').unwrap_or(authority.len() - host_end))?;
     if host.is_empty() {
         return None;
     }

@@ -28,7 +28,6 @@ pub(super) static PRESETS: [Preset; 10] = [
         retry_horizon: hours(1),
         contract: Contract { stop_retrying: Some(("x-slack-no-retry", "1")), ..Contract::USUAL },
         handshake: HandshakeKind::Slack,
-        ..SENDER
     },
     Preset {
         scheme: "twilio",
@@ -118,7 +117,6 @@ pub(super) static PRESETS: [Preset; 10] = [
         retry_horizon: hours(2),
         contract: Contract { success: &[200, 204], ..Contract::USUAL },
         handshake: HandshakeKind::Zoom,
-        ..SENDER
     },
     Preset {
         // A bad signature must be answered 401: Discord tries, and removes an address that accepts.

@@ -38,6 +38,7 @@ pub struct Preset {
 }
 
 /// How a named sender signs.
+#[expect(clippy::large_enum_variant, reason = "it stands in static tables only")]
 pub(super) enum Way {
     Header(Knobs<'static>),
     Token(TokenPlace<'static>),

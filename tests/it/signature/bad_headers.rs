@@ -67,17 +67,24 @@ fn every_scheme_survives_every_malformed_header() {
         let signer = self::verifier(preset.scheme, generated.secret.expose());
         let body: &[u8] = br#"{"webhookTimestamp":1700000000000,"notificationItems":[]}"#;
         let signed = signer.sign_request("POST", "/x", body, "m", now()).expect("signs");
-        let headers: Vec<_> = signed.headers.iter().map(|(n, v)| (n.clone(), Bytes::from(v.clone()))).collect();
+        let headers: Vec<_> =
+            signed.headers.iter().map(|(n, v)| (n.clone(), Bytes::from(v.clone()))).collect();
         let base =
             RawRequest { target: signed.target.as_str().into(), headers, body: Bytes::from(signed.body) };
         for (index, (name, _)) in base.headers.iter().enumerate() {
             if name == "content-type" {
                 continue;
             }
-            for value in [&b"sha256=\xe9\xff"[..], b"", b"sha256=", b"abc", b"=", b",", b" ", b"v1,", b"t=", b"\xff"] {
+            for value in
+                [&b"sha256=\xe9\xff"[..], b"", b"sha256=", b"abc", b"=", b",", b" ", b"v1,", b"t=", b"\xff"]
+            {
                 let mut request = base.clone();
                 request.headers[index].1 = Bytes::copy_from_slice(value);
-                assert!(verifier.verify("POST", &request, now()).is_err(), "{} {name} {value:?}", preset.scheme);
+                assert!(
+                    verifier.verify("POST", &request, now()).is_err(),
+                    "{} {name} {value:?}",
+                    preset.scheme
+                );
             }
             let mut twice = base.clone();
             twice.headers.push(base.headers[index].clone());

@@ -24,7 +24,8 @@ fn ask(scheme: &str, secret: &str, body: &str, more: &[(&str, &str)]) -> Option<
     let signed = verifier.sign_request("POST", "/", body.as_bytes(), "m-1", now()).expect("signs");
     let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let headers = signed.headers.into_iter().chain(more).map(|(name, value)| (name, Bytes::from(value)));
-    let request = RawRequest { target: "/".into(), headers: headers.collect(), body: Bytes::from(signed.body) };
+    let request =
+        RawRequest { target: "/".into(), headers: headers.collect(), body: Bytes::from(signed.body) };
     let answer = verifier.handshake("POST", &request, now());
     let forged = RawRequest { body: Bytes::from(format!("{body} ")), ..request };
     assert_eq!(verifier.handshake("POST", &forged, now()), None, "{scheme}: a forged question");
@@ -48,7 +49,10 @@ fn slack_and_twitch_get_their_challenge_back() {
     assert_eq!(ask("slack", "s", r#"{"type":"event_callback","challenge":"x"}"#, &[]), None);
     let kind = [("twitch-eventsub-message-type", "webhook_callback_verification")];
     assert_eq!(text(ask("twitch", "s", r#"{"challenge":"pogchamp"}"#, &kind)), (200, "pogchamp".into()));
-    assert_eq!(ask("twitch", "s", r#"{"challenge":"x"}"#, &[("twitch-eventsub-message-type", "notification")]), None);
+    assert_eq!(
+        ask("twitch", "s", r#"{"challenge":"x"}"#, &[("twitch-eventsub-message-type", "notification")]),
+        None
+    );
 }
 
 #[test]
@@ -77,7 +81,8 @@ fn xero_asks_with_no_events() {
 
 #[test]
 fn meta_shows_the_agreed_token_and_dropbox_needs_none() {
-    let target = |token: &str| format!("/hooks/m?hub.mode=subscribe&hub.challenge=115%38&hub.verify_token={token}");
+    let target =
+        |token: &str| format!("/hooks/m?hub.mode=subscribe&hub.challenge=115%38&hub.verify_token={token}");
     assert_eq!(text(get("meta", &target("agreed"))), (200, "1158".into()));
     assert_eq!(text(get("meta", &target("guessed"))), (403, String::new()));
     assert_eq!(get("meta", "/hooks/m"), None);
@@ -95,7 +100,8 @@ fn cloudevents_are_allowed_to_come() {
         let request = RawRequest { target: "/".into(), headers: headers.collect(), body: Bytes::new() };
         verifier("cloudevents", "secret").handshake("OPTIONS", &request, now())
     };
-    let reply = ask(&[("webhook-request-origin", "eventemitter.example.com"), ("webhook-request-rate", "120")]);
+    let reply =
+        ask(&[("webhook-request-origin", "eventemitter.example.com"), ("webhook-request-rate", "120")]);
     let reply = reply.expect("an answer");
     assert_eq!(reply.status, 200);
     assert!(reply.headers.contains(&("webhook-allowed-origin".into(), "eventemitter.example.com".into())));

@@ -2,6 +2,7 @@
 //! header brings the verifier down.
 
 mod bad_headers;
+mod documentation;
 mod handshakes;
 mod paypal;
 mod round_trips;

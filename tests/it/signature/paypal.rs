@@ -138,10 +138,8 @@ async fn a_certificate_counts_only_with_the_right_name_time_and_root() {
     assert!(early.verify("POST", &delivery(), before).is_err());
 
     // The roots that browsers trust do not vouch for a root made here.
-    let pinned = VerifyConfig {
-        certificate: Some(SecretRef::Literal(Secret::new(file("paypal.pem")))),
-        ..config()
-    };
+    let pinned =
+        VerifyConfig { certificate: Some(SecretRef::Literal(Secret::new(file("paypal.pem")))), ..config() };
     let bundled = Verifier::new(&pinned, Vec::new()).expect("a configuration");
     let refusal = bundled.verify("POST", &delivery(), now()).unwrap_err();
     assert_eq!(refusal.to_string(), "the certificate has no chain to a trusted root");
@@ -162,10 +160,8 @@ async fn a_fetch_that_fails_is_not_tried_again_at_once() {
 #[test]
 fn a_delivery_can_be_made_with_the_private_key() {
     let nothing = shelf(Err(()));
-    let pinned = VerifyConfig {
-        certificate: Some(SecretRef::Literal(Secret::new(file("paypal.pem")))),
-        ..config()
-    };
+    let pinned =
+        VerifyConfig { certificate: Some(SecretRef::Literal(Secret::new(file("paypal.pem")))), ..config() };
     let certificates = Certificates::with_root(nothing as _, &file("root.pem")).expect("a root");
     let build = |key: &str| {
         let verifier = Verifier::new(&pinned, vec![Secret::new(file(key))]).expect("a configuration");

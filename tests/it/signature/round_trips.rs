@@ -43,7 +43,8 @@ fn pair(preset: &Preset, asymmetric: bool) -> (Verifier, Verifier) {
 
 fn senders() -> impl Iterator<Item = (&'static Preset, bool)> {
     let symmetric = Preset::all().filter(|preset| preset.scheme != "paypal").map(|preset| (preset, false));
-    symmetric.chain(Preset::all().filter(|p| matches!(p.scheme, "standard-webhooks" | "svix")).map(|p| (p, true)))
+    symmetric
+        .chain(Preset::all().filter(|p| matches!(p.scheme, "standard-webhooks" | "svix")).map(|p| (p, true)))
 }
 
 fn made(preset: &Preset, signer: &Verifier) -> RawRequest {
