@@ -89,7 +89,7 @@ impl Verifier {
             certificate: config.certificate.as_ref().and_then(literal),
             handshake_token: config.handshake_token.as_ref().and_then(literal),
         };
-        build(config, material, &mut |reference| literal(reference), 0)
+        build(config, &material, &mut |reference| literal(reference), 0)
     }
 
     /// Builds a verifier, looking secrets up. One that cannot be found is left out: whoever looks
@@ -102,7 +102,7 @@ impl Verifier {
         look_up: &mut dyn FnMut(&SecretRef) -> Option<Secret>,
     ) -> Result<Self, VerifyConfigError> {
         let material = Material::look_up(config, look_up);
-        build(config, material, look_up, 0)
+        build(config, &material, look_up, 0)
     }
 }
 
@@ -124,7 +124,7 @@ impl Material {
 
 fn build(
     config: &VerifyConfig,
-    material: Material,
+    material: &Material,
     look_up: &mut dyn FnMut(&SecretRef) -> Option<Secret>,
     depth: usize,
 ) -> Result<Verifier, VerifyConfigError> {
@@ -134,7 +134,7 @@ fn build(
     }
     let handshake_token = material.handshake_token.clone();
     let (name, scheme) = if config.all_of.is_empty() && config.any_of.is_empty() {
-        single(config, &material)?
+        single(config, material)?
     } else {
         composed(config, look_up, depth)?
     };
@@ -160,7 +160,7 @@ fn composed(
     let mut verifiers = Vec::with_capacity(inner.len());
     for (number, config) in inner.iter().enumerate() {
         let material = Material::look_up(config, look_up);
-        let built = build(config, material, look_up, depth + 1).map_err(|error| {
+        let built = build(config, &material, look_up, depth + 1).map_err(|error| {
             VerifyConfigError::Inner { key: name, number: number + 1, error: Box::new(error) }
         })?;
         if name == ANY_OF && matches!(built.scheme, Scheme::None) {

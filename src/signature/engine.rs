@@ -12,11 +12,10 @@ use super::Verified;
 use super::config::{Encoding, Hash, PublicAlgorithm, SecretEncoding, TimestampUnit, VerifyConfigError};
 use super::json;
 use super::key::{self, Dated};
-use super::knob_check::{self, bad, header_name};
-use super::mac::{Mac, Tag};
-use super::public_key::{self, PublicKey};
+use super::knob_check::{self, header_name};
 use super::reading::{entries, single};
 use super::refusal::{Refusal, SignError};
+use super::signing_key::{Key, Signature, keys};
 use super::template::{self, Part};
 use super::timestamp::{self, Window};
 use crate::event::RawRequest;
@@ -105,30 +104,6 @@ pub(super) enum Place {
     Body(JsonPointer),
 }
 
-#[derive(Clone)]
-struct Key {
-    /// What stands before the signatures it makes.
-    prefix: String,
-    kind: KeyKind,
-    not_after: Option<DateTime<Utc>>,
-}
-
-#[derive(Clone)]
-enum KeyKind {
-    /// `secret` is empty unless the message holds it.
-    Mac {
-        mac: Box<Mac>,
-        secret: Vec<u8>,
-    },
-    Public(PublicAlgorithm, PublicKey),
-}
-
-/// A signature as it was sent.
-enum Signature {
-    Tag(Tag),
-    Public(Vec<u8>),
-}
-
 /// What the parts of the signed text are for one message.
 struct Message<'a> {
     method: &'a str,
@@ -189,10 +164,7 @@ impl HeaderScheme {
 
     /// HMAC of `text` in hex, with the key of this index.
     pub(super) fn keyed_hash(&self, index: usize, text: &[u8]) -> Option<String> {
-        match &self.keys.get(index)?.kind {
-            KeyKind::Mac { mac, .. } => Some(mac.over([text]).encode(Encoding::Hex)),
-            KeyKind::Public(..) => None,
-        }
+        self.keys.get(index)?.keyed_hash(text)
     }
 
     /// The headers it reads.
@@ -460,83 +432,4 @@ impl Timestamp {
         self.window.check(at, now, self.unit)?;
         Ok(at)
     }
-}
-
-impl Key {
-    fn secret(&self) -> &[u8] {
-        match &self.kind {
-            KeyKind::Mac { secret, .. } => secret,
-            KeyKind::Public(..) => &[],
-        }
-    }
-
-    fn decode(&self, text: &str, encoding: Encoding) -> Result<Signature, &'static str> {
-        match &self.kind {
-            KeyKind::Mac { mac, .. } => {
-                Tag::decode(text.as_bytes(), encoding, mac.hash()).map(Signature::Tag)
-            }
-            KeyKind::Public(algorithm, _) => {
-                public_key::decode_signature(text, encoding, *algorithm).map(Signature::Public)
-            }
-        }
-    }
-
-    /// Whether one of the signatures is this key's over the message.
-    fn matches(&self, parts: &[&[u8]], mut signatures: impl Iterator<Item = Signature>) -> bool {
-        match &self.kind {
-            KeyKind::Mac { mac, .. } => {
-                let tag = mac.over(parts.iter().copied());
-                signatures.any(|sent| matches!(sent, Signature::Tag(sent) if tag.matches(&sent)))
-            }
-            KeyKind::Public(_, key) => {
-                let message = parts.concat();
-                signatures
-                    .any(|sent| matches!(sent, Signature::Public(sent) if key.verifies(&message, &sent)))
-            }
-        }
-    }
-
-    fn sign(&self, parts: &[&[u8]], encoding: Encoding) -> Result<String, SignError> {
-        match &self.kind {
-            KeyKind::Mac { mac, .. } => Ok(mac.over(parts.iter().copied()).encode(encoding)),
-            KeyKind::Public(_, key) => {
-                let signature = key.sign(&parts.concat()).ok_or(SignError::PublicKeyOnly)?;
-                Ok(public_key::encode_signature(&signature, encoding))
-            }
-        }
-    }
-}
-
-fn keys(scheme: &'static str, knobs: &Knobs<'_>, secrets: &[Dated]) -> Result<Vec<Key>, VerifyConfigError> {
-    let prefix = knob_check::printable("prefix", knobs.prefix)?;
-    if matches!(knobs.kind, Kind::Public(_)) && knobs.secret_encoding != SecretEncoding::Text {
-        return Err(bad("secret_encoding", "has no meaning for a public key; its form is recognised"));
-    }
-    key::each(scheme, secrets, |dated| {
-        let not_after = dated.not_after;
-        let is_public = |text: &str| {
-            text.starts_with(public_key::PUBLIC_PREFIX) || text.starts_with(public_key::PRIVATE_PREFIX)
-        };
-        if let Some(prefix) = knobs.ed25519_prefix
-            && is_public(dated.secret.expose())
-        {
-            let key = PublicKey::parse(&dated.secret, PublicAlgorithm::Ed25519)?;
-            let kind = KeyKind::Public(PublicAlgorithm::Ed25519, key);
-            return Ok(Key { prefix: prefix.to_owned(), kind, not_after });
-        }
-        let kind = match knobs.kind {
-            Kind::Public(algorithm) => {
-                KeyKind::Public(algorithm, PublicKey::parse(&dated.secret, algorithm)?)
-            }
-            Kind::Hmac(hash) => {
-                let key = key::decode(&dated.secret, knobs.secret_encoding, knobs.secret_prefix)?;
-                KeyKind::Mac { mac: Box::new(Mac::keyed(hash, &key)), secret: Vec::new() }
-            }
-            Kind::Hash(hash) => {
-                let secret = key::decode(&dated.secret, knobs.secret_encoding, knobs.secret_prefix)?;
-                KeyKind::Mac { mac: Box::new(Mac::plain(hash)), secret }
-            }
-        };
-        Ok(Key { prefix: prefix.clone(), kind, not_after })
-    })
 }

@@ -25,6 +25,7 @@ mod presets;
 mod public_key;
 mod reading;
 mod refusal;
+mod signing_key;
 mod template;
 mod timestamp;
 mod token;
