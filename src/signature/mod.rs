@@ -3,8 +3,8 @@
 //! A pure function of the request as it came, the secrets and the time. Works on wire bytes; a body
 //! is decoded only where the sender's scheme says so. Compares in constant time; refuses every
 //! malformed header and never panics. One engine serves every sender that puts a signature into a
-//! header ([`engine`]), with tables of named senders ([`presets`]); a scheme that is really
-//! different gets a file of its own and a variant of `Scheme`. Knows nothing of HTTP types or stores.
+//! header (`engine`), with tables of named senders ([`Preset`]); a scheme that is really different
+//! gets a file of its own and a variant of `Scheme`. Knows nothing of HTTP types or stores.
 
 mod address;
 mod adyen;
