@@ -13,7 +13,8 @@ use crate::json_scan::{JsonKind, JsonStr};
 const MAX_STEPS: usize = crate::json_scan::MAX_DEPTH;
 
 /// A pointer such as `/data/order_id`; the empty pointer is the whole value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The default points at the whole value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JsonPointer {
     text: String,
     steps: Vec<Step>,

@@ -6,11 +6,13 @@
 mod check;
 mod config_file;
 mod events;
+mod explain;
 mod failure;
 mod migrate;
 mod openapi;
 mod playground;
 mod prune;
+mod secret;
 mod send;
 mod serve;
 mod table;
@@ -37,6 +39,9 @@ enum Command {
     Check(check::Check),
     Prune(prune::Prune),
     Send(send::Send),
+    Explain(explain::Explain),
+    #[command(subcommand)]
+    Secret(secret::SecretCommand),
     #[command(subcommand)]
     Events(events::Events),
     Openapi(openapi::Openapi),
@@ -53,6 +58,8 @@ pub async fn run() -> ExitCode {
         Command::Check(check) => Box::pin(check.run()).await,
         Command::Prune(prune) => Box::pin(prune.run()).await,
         Command::Send(send) => Box::pin(send.run()).await,
+        Command::Explain(explain) => Box::pin(explain.run()).await,
+        Command::Secret(secret) => secret.run(),
         Command::Events(events) => Box::pin(events.run()).await,
         Command::Openapi(openapi) => openapi.run(),
     };

@@ -85,7 +85,8 @@ impl Written {
             .iter()
             .enumerate()
             .filter_map(|(number, source)| {
-                Some((format!("source[{number}].retry_horizon"), source.retry_horizon?))
+                let known = || source.verify.preset().and_then(|preset| preset.retry_horizon);
+                Some((format!("source[{number}].retry_horizon"), source.retry_horizon.or_else(known)?))
             })
             .collect();
         self.retention.check(&horizons, report);

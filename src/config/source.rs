@@ -51,6 +51,9 @@ pub struct SourceSection {
     /// The field that carries the JSON when the sender posts a form.
     #[serde(default = "payload")]
     pub form_field: String,
+    /// Whether a form without that field is itself the event, its fields being members of an object.
+    /// Unset: as the sender of the scheme sends, else no.
+    pub form_as_object: Option<bool>,
     /// Whether the sender must, may or cannot name an `Idempotency-Key`.
     #[serde(default)]
     pub idempotency_key: KeyPolicy,
@@ -60,7 +63,7 @@ pub struct SourceSection {
     /// What a success is answered with: 200, 201, 202 or 204.
     #[serde(default = "ok")]
     pub success_status: u16,
-    /// How long the sender retries. `retention.processed_events` must be at least as long.
+    /// How long the sender retries. Unset: what is known of the scheme's sender. `retention.processed_events` must be at least as long.
     #[serde(default, deserialize_with = "duration::option::deserialize")]
     pub retry_horizon: Option<Duration>,
     /// What applies the events, in this order.
@@ -175,15 +178,18 @@ impl SourceSection {
     }
 
     fn envelope(&self) -> EnvelopeRules {
-        let usual = EnvelopeRules::default();
+        let preset = self.verify.preset();
+        let usual = preset.map_or_else(EnvelopeRules::default, |preset| preset.envelope.rules());
         EnvelopeRules {
             event_id: self.event_id.clone().unwrap_or(usual.event_id),
             event_type: self.event_type.clone().or(usual.event_type),
-            event_time: self.event_time.clone(),
+            event_time: self.event_time.clone().or(usual.event_time),
             data: self.data.clone(),
-            items: self.items.clone(),
+            items: self.items.clone().or(usual.items),
             order_by: self.order_by.clone(),
             form_field: self.form_field.clone(),
+            form_as_object: self.form_as_object.unwrap_or(usual.form_as_object),
+            list_or_one: usual.list_or_one,
         }
     }
 
@@ -191,12 +197,33 @@ impl SourceSection {
     fn verifier(&self, at: &str, environment: &Environment, report: &mut Report) -> Option<Verifier> {
         let key = format!("{at}.verify.secrets");
         // All are looked up, so that every one that is missing is named.
-        let secrets: Vec<_> =
-            self.verify.secrets.iter().map(|reference| report.secret(&key, reference, environment)).collect();
-        let secrets = secrets.into_iter().collect::<Option<Vec<_>>>()?;
-        Verifier::new(&self.verify, secrets)
-            .map_err(|error| report.error(&format!("{at}.verify"), error.to_string()))
-            .ok()
+        let mut is_complete = true;
+        let verifier = Verifier::configured(&self.verify, &mut |reference| {
+            let secret = report.secret(&key, reference, environment);
+            is_complete &= secret.is_some();
+            secret
+        });
+        if !is_complete {
+            return None;
+        }
+        let verifier =
+            verifier.map_err(|error| report.error(&format!("{at}.verify"), error.to_string())).ok()?;
+        self.check_contract(at, &verifier, report);
+        Some(verifier)
+    }
+
+    /// An answer that the sender does not take for success would be sent again for ever.
+    fn check_contract(&self, at: &str, verifier: &Verifier, report: &mut Report) {
+        let contract = verifier.contract();
+        if SUCCESS_STATUSES.contains(&self.success_status) && !contract.is_success(self.success_status) {
+            report.error(
+                &format!("{at}.success_status"),
+                format!(
+                    "this sender does not take {} for success and would send again; write one of {:?}",
+                    self.success_status, contract.success
+                ),
+            );
+        }
     }
 }
 

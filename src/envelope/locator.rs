@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer};
+use sha2::{Digest as _, Sha256};
 
 use super::error::Fault;
 use crate::event::RawRequest;
@@ -15,13 +16,27 @@ use crate::signature::is_header_name;
 /// Most places one value is put together from.
 const MAX_LOCATORS: usize = 8;
 
-/// One place: `body:/pointer` (or just `/pointer`), or `header:NAME`.
+/// Between places of which the first that is there counts.
+const ALTERNATIVE: &str = " | ";
+const DIGEST: &str = "digest";
+const DELIVERY: &str = "delivery";
+
+/// One place: `body:/pointer` (or just `/pointer`), `header:NAME`, `digest`, `delivery`; or several
+/// with ` | ` between them, of which the first that is there counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Locator {
     /// Relative to the event: the body, or its item of a body that carries many.
     Body(JsonPointer),
     /// Lower-case name.
     Header(String),
+    /// SHA-256 of the event's JSON as sent, for senders that give no id and repeat a delivery byte
+    /// for byte. Two events that are alike to the byte count as one.
+    Digest,
+    /// Another id for each delivery, for senders whose deliveries only say that something changed:
+    /// nothing is recognised as repeated.
+    Delivery,
+    /// The first of these that is there.
+    FirstOf(Vec<Locator>),
 }
 
 /// One place or several: in the configuration a text or a list of texts. What stands there is
@@ -32,7 +47,10 @@ pub struct Locators(Vec<Locator>);
 /// Why a text is no locator, with the way out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocatorError {
-    #[error("`{0}` says no place; write \"body:/pointer\" or \"header:NAME\"")]
+    #[error(
+        "`{0}` says no place; write \"body:/pointer\" or \"header:NAME\" (or \"digest\" or \"delivery\", for \
+         senders that give no id)"
+    )]
     NoPlace(String),
     #[error("`{0}` is not the name of a header; write \"header:NAME\"")]
     BadHeader(String),
@@ -65,6 +83,19 @@ impl Locator {
     /// # Errors
     /// When `text` is none.
     pub fn parse(text: &str) -> Result<Self, LocatorError> {
+        if text.contains(ALTERNATIVE) {
+            let places: Vec<_> = text.split(ALTERNATIVE).map(Self::parse).collect::<Result<_, _>>()?;
+            return if places.len() > MAX_LOCATORS {
+                Err(LocatorError::TooMany)
+            } else {
+                Ok(Self::FirstOf(places))
+            };
+        }
+        match text {
+            DIGEST => return Ok(Self::Digest),
+            DELIVERY => return Ok(Self::Delivery),
+            _ => {}
+        }
         if let Some(pointer) = text.strip_prefix("body:") {
             return Ok(Self::Body(JsonPointer::parse(pointer)?));
         }
@@ -98,6 +129,39 @@ impl Locator {
                 let text = std::str::from_utf8(value).map_err(|_| Fault::Invalid("is not UTF-8"))?;
                 Ok(Scalar::Text(Cow::Borrowed(text)))
             }
+            Self::Digest => {
+                let digest = Sha256::digest(event.as_str().as_bytes());
+                Ok(Scalar::Text(Cow::Owned(hex::encode(digest))))
+            }
+            Self::Delivery => Ok(Scalar::Text(Cow::Owned(crate::clock::new_id().to_string()))),
+            Self::FirstOf(places) => {
+                let mut last = Fault::Missing;
+                for place in places {
+                    match place.look_up(request, event) {
+                        Err(absent @ (Fault::Missing | Fault::Null)) => last = absent,
+                        found => return found,
+                    }
+                }
+                Err(last)
+            }
+        }
+    }
+
+    /// The place that counts when every alternative is there.
+    #[must_use]
+    pub fn first(&self) -> &Self {
+        match self {
+            Self::FirstOf(places) => places.first().map_or(self, Self::first),
+            place => place,
+        }
+    }
+
+    /// Whether it is a place of its own in each item of a body that carries many.
+    pub(super) fn tells_items_apart(&self) -> bool {
+        match self {
+            Self::Body(_) | Self::Digest | Self::Delivery => true,
+            Self::Header(_) => false,
+            Self::FirstOf(places) => places.iter().all(Self::tells_items_apart),
         }
     }
 }
@@ -148,6 +212,17 @@ impl fmt::Display for Locator {
         match self {
             Self::Body(pointer) => write!(f, "body:{pointer}"),
             Self::Header(name) => write!(f, "header:{name}"),
+            Self::Digest => f.write_str(DIGEST),
+            Self::Delivery => f.write_str(DELIVERY),
+            Self::FirstOf(places) => {
+                for (index, place) in places.iter().enumerate() {
+                    if index > 0 {
+                        f.write_str(ALTERNATIVE)?;
+                    }
+                    place.fmt(f)?;
+                }
+                Ok(())
+            }
         }
     }
 }
@@ -213,6 +288,8 @@ mod tests {
             ("at = \"body:\"", "body:"),
             ("at = \"header:X-Event-Id\"", "header:x-event-id"),
             ("at = [\"body:/a~1b\", \"header:B\"]", "body:/a~1b header:b"),
+            ("at = \"header:A | /b | digest\"", "header:a | body:/b | digest"),
+            ("at = [\"delivery\"]", "delivery"),
         ] {
             let holder: Holder = toml::from_str(toml).unwrap();
             let text: Vec<_> = holder.at.as_slice().iter().map(Locator::to_string).collect();

@@ -22,6 +22,7 @@ use crate::event::{Event, EventKey, JsonText, OrderKey, RawRequest};
 use crate::json_pointer::JsonPointer;
 use crate::json_scan::{JsonKind, JsonStr};
 
+pub(crate) use body::{form_decode, form_pairs, is_form};
 pub use error::{EnvelopeError, Fault, Role};
 pub use key::{fingerprint, idempotency_key};
 pub use locator::{Locator, LocatorError, Locators};
@@ -63,6 +64,55 @@ pub struct EnvelopeRules {
     pub order_by: Option<OrderRule>,
     /// The field in which a form carries the JSON.
     pub form_field: String,
+    /// A form without that field is itself the event: its fields are the members of an object.
+    pub form_as_object: bool,
+    /// A body that is an array carries many events, one that is an object is one (`CloudEvents`).
+    pub list_or_one: bool,
+}
+
+/// Where a sender is known to put the parts of its events: the rules that hold unless the
+/// configuration says otherwise, in its words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnvelopePreset {
+    pub event_id: &'static [&'static str],
+    pub event_type: &'static [&'static str],
+    pub event_time: Option<&'static str>,
+    pub items: Option<&'static str>,
+    pub form_as_object: bool,
+    pub list_or_one: bool,
+}
+
+impl EnvelopePreset {
+    /// One event a body, its id at `/id`, its type at `/type`.
+    pub const USUAL: Self = Self {
+        event_id: &["/id"],
+        event_type: &["/type"],
+        event_time: None,
+        items: None,
+        form_as_object: false,
+        list_or_one: false,
+    };
+
+    /// The rules.
+    #[must_use]
+    pub fn rules(&self) -> EnvelopeRules {
+        const VALID: &str = "a preset names valid places; a test reads them all";
+        let places = |texts: &[&str]| {
+            let places = texts.iter().map(|text| Locator::parse(text)).collect::<Result<Vec<_>, _>>();
+            places.and_then(Locators::new).expect(VALID)
+        };
+        EnvelopeRules {
+            event_id: places(self.event_id),
+            event_type: (!self.event_type.is_empty()).then(|| places(self.event_type)),
+            event_time: self.event_time.map(|text| Locator::parse(text).expect(VALID)),
+            items: self.items.map(|text| JsonPointer::parse(text).expect(VALID)),
+            form_as_object: self.form_as_object,
+            list_or_one: self.list_or_one,
+            data: None,
+            order_by: None,
+            form_field: DEFAULT_FORM_FIELD.to_owned(),
+        }
+    }
 }
 
 /// Which events are about one thing, and in which order they happened.
@@ -98,16 +148,7 @@ pub struct Parsed {
 impl Default for EnvelopeRules {
     /// One event a body, its id at `/id`, its type at `/type`.
     fn default() -> Self {
-        let at = |pointer| Locators::from(Locator::parse(pointer).expect("a constant that is a pointer"));
-        Self {
-            event_id: at("/id"),
-            event_type: Some(at("/type")),
-            event_time: None,
-            data: None,
-            items: None,
-            order_by: None,
-            form_field: DEFAULT_FORM_FIELD.to_owned(),
-        }
+        EnvelopePreset::USUAL.rules()
     }
 }
 
@@ -117,8 +158,8 @@ impl EnvelopeRules {
     /// # Errors
     /// When they do not.
     pub fn check(&self) -> Result<(), RulesError> {
-        let in_body = |place: &Locator| matches!(place, Locator::Body(_));
-        if self.items.is_some() && !self.event_id.as_slice().iter().any(in_body) {
+        let may_be_many = self.items.is_some();
+        if may_be_many && !self.event_id.as_slice().iter().any(Locator::tells_items_apart) {
             return Err(RulesError::OneIdForAllItems);
         }
         if self.form_field.is_empty() {
@@ -134,7 +175,7 @@ impl EnvelopeRules {
     /// place in its order. One event that does not fit refuses the whole delivery: nothing is half
     /// done, and the sender keeps it.
     pub fn parse(&self, consumer: &Arc<str>, request: &RawRequest) -> Result<Parsed, EnvelopeError> {
-        let body = body::json_text(request, &self.form_field)?;
+        let body = body::json_text(request, &self.form_field, self.form_as_object)?;
         let text = std::str::from_utf8(&body)
             .map_err(|error| EnvelopeError::NotUtf8 { offset: error.valid_up_to() })?;
         if text.trim_ascii().is_empty() {
@@ -142,7 +183,9 @@ impl EnvelopeRules {
         }
         let root = JsonStr::check(text).map_err(EnvelopeError::Json)?;
         let reader = Reader { rules: self, consumer, request, body: &body };
-        let Some(items) = &self.items else {
+        let whole = JsonPointer::default();
+        let is_list = self.list_or_one && root.kind() == JsonKind::Array;
+        let Some(items) = self.items.as_ref().or(is_list.then_some(&whole)) else {
             if root.kind() != JsonKind::Object {
                 return Err(EnvelopeError::WrongShape { expected: "object" });
             }

@@ -112,7 +112,13 @@ async fn admit(
     record.note_body(body.bytes.len());
 
     let raw = raw_request(request, body.bytes);
-    let verified = source.verifier.verify(METHOD, &raw, record.arrival().at)?;
+    let now = record.arrival().at;
+    let peer = record.arrival().peer.as_deref().and_then(|peer| peer.parse().ok());
+    source.verifier.check_address(peer, &raw)?;
+    if source.verifier.needs_preparation() {
+        source.verifier.prepare(&raw, now).await;
+    }
+    let verified = source.verifier.verify(METHOD, &raw, now)?;
     if let Some(secret) = verified.secret_index {
         state.services.metrics.signature_matched(&source.name, secret);
     }

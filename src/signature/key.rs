@@ -5,8 +5,45 @@ use base64::alphabet::STANDARD;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
-use super::config::SecretEncoding;
+use chrono::{DateTime, Utc};
+
+use super::config::{SecretEncoding, VerifyConfigError};
 use crate::secret::Secret;
+
+/// Most secrets of one scheme: each costs a hash of the body on a delivery that nobody signed.
+pub const MAX_SECRETS: usize = 8;
+
+/// A secret, looked up, and until when it counts.
+#[derive(Clone)]
+pub(super) struct Dated {
+    pub(super) secret: Secret,
+    pub(super) not_after: Option<DateTime<Utc>>,
+}
+
+/// Whether a secret with this end counts no more.
+pub(super) fn is_over(not_after: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
+    not_after.is_some_and(|end| now > end)
+}
+
+/// Makes a key of each secret; none, and too many, are refused.
+pub(super) fn each<K>(
+    scheme: &'static str,
+    secrets: &[Dated],
+    mut key: impl FnMut(&Dated) -> Result<K, &'static str>,
+) -> Result<Vec<K>, VerifyConfigError> {
+    if secrets.is_empty() {
+        return Err(VerifyConfigError::NoSecret { scheme });
+    }
+    if secrets.len() > MAX_SECRETS {
+        return Err(VerifyConfigError::TooManySecrets { count: secrets.len(), limit: MAX_SECRETS });
+    }
+    let numbered = secrets.iter().enumerate();
+    numbered
+        .map(|(index, dated)| {
+            key(dated).map_err(|problem| VerifyConfigError::BadSecret { number: index + 1, problem })
+        })
+        .collect()
+}
 
 /// Keys are written with and without padding; both mean the same bytes.
 const LENIENT_PADDING: GeneralPurpose = GeneralPurpose::new(

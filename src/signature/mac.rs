@@ -1,4 +1,4 @@
-//! Keyed hashes whose key is already worked in, and the two ways their output is written.
+//! Hashes with and without a key, and the two ways their output is written.
 //!
 //! Comparison is in constant time and over decoded bytes.
 
@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha1::Sha1;
-use sha2::{Sha256, Sha512};
+use sha2::{Digest as _, Sha256, Sha512};
 use subtle::ConstantTimeEq as _;
 
 use super::config::{Encoding, Hash};
@@ -17,41 +17,76 @@ const MAX_TAG_BYTES: usize = 64;
 /// Decoders of base64 may write whole groups: one group more than the longest output.
 const DECODE_BUFFER_BYTES: usize = MAX_TAG_BYTES + 3;
 
-/// An HMAC with its key worked in: cloned for each message, which spares hashing the key again.
+/// An HMAC with its key worked in, cloned for each message, which spares hashing the key again;
+/// or a plain hash, whose message then holds the secret.
 #[derive(Clone)]
-pub(super) enum KeyedMac {
-    Sha1(Hmac<Sha1>),
-    Sha256(Hmac<Sha256>),
-    Sha512(Hmac<Sha512>),
+pub(super) enum Mac {
+    HmacSha1(Hmac<Sha1>),
+    HmacSha256(Hmac<Sha256>),
+    HmacSha512(Hmac<Sha512>),
+    Sha1(Sha1),
+    Sha256(Sha256),
+    Sha512(Sha512),
 }
 
-impl KeyedMac {
-    pub(super) fn new(hash: Hash, key: &[u8]) -> Self {
+impl Mac {
+    pub(super) fn keyed(hash: Hash, key: &[u8]) -> Self {
         // HMAC hashes keys that are longer than a block, so no length is refused.
         const ANY_LENGTH: &str = "HMAC takes keys of any length";
         match hash {
-            Hash::Sha1 => Self::Sha1(Hmac::new_from_slice(key).expect(ANY_LENGTH)),
-            Hash::Sha256 => Self::Sha256(Hmac::new_from_slice(key).expect(ANY_LENGTH)),
-            Hash::Sha512 => Self::Sha512(Hmac::new_from_slice(key).expect(ANY_LENGTH)),
+            Hash::Sha1 => Self::HmacSha1(Hmac::new_from_slice(key).expect(ANY_LENGTH)),
+            Hash::Sha256 => Self::HmacSha256(Hmac::new_from_slice(key).expect(ANY_LENGTH)),
+            Hash::Sha512 => Self::HmacSha512(Hmac::new_from_slice(key).expect(ANY_LENGTH)),
+        }
+    }
+
+    pub(super) fn plain(hash: Hash) -> Self {
+        match hash {
+            Hash::Sha1 => Self::Sha1(Sha1::new()),
+            Hash::Sha256 => Self::Sha256(Sha256::new()),
+            Hash::Sha512 => Self::Sha512(Sha512::new()),
+        }
+    }
+
+    pub(super) fn hash(&self) -> Hash {
+        match self {
+            Self::HmacSha1(_) | Self::Sha1(_) => Hash::Sha1,
+            Self::HmacSha256(_) | Self::Sha256(_) => Hash::Sha256,
+            Self::HmacSha512(_) | Self::Sha512(_) => Hash::Sha512,
         }
     }
 
     pub(super) fn update(&mut self, part: &[u8]) {
         match self {
-            Self::Sha1(mac) => mac.update(part),
-            Self::Sha256(mac) => mac.update(part),
-            Self::Sha512(mac) => mac.update(part),
+            Self::HmacSha1(mac) => mac.update(part),
+            Self::HmacSha256(mac) => mac.update(part),
+            Self::HmacSha512(mac) => mac.update(part),
+            Self::Sha1(hash) => hash.update(part),
+            Self::Sha256(hash) => hash.update(part),
+            Self::Sha512(hash) => hash.update(part),
         }
     }
 
     pub(super) fn finish(self) -> Tag {
         let mut bytes = [0; DECODE_BUFFER_BYTES];
         let len = match self {
-            Self::Sha1(mac) => store(&mut bytes, &mac.finalize().into_bytes()),
-            Self::Sha256(mac) => store(&mut bytes, &mac.finalize().into_bytes()),
-            Self::Sha512(mac) => store(&mut bytes, &mac.finalize().into_bytes()),
+            Self::HmacSha1(mac) => store(&mut bytes, &mac.finalize().into_bytes()),
+            Self::HmacSha256(mac) => store(&mut bytes, &mac.finalize().into_bytes()),
+            Self::HmacSha512(mac) => store(&mut bytes, &mac.finalize().into_bytes()),
+            Self::Sha1(hash) => store(&mut bytes, &hash.finalize()),
+            Self::Sha256(hash) => store(&mut bytes, &hash.finalize()),
+            Self::Sha512(hash) => store(&mut bytes, &hash.finalize()),
         };
         Tag { bytes, len }
+    }
+
+    /// The tag of a message in parts; `self` keeps its key for the next.
+    pub(super) fn over<'m>(&self, parts: impl IntoIterator<Item = &'m [u8]>) -> Tag {
+        let mut mac = self.clone();
+        for part in parts {
+            mac.update(part);
+        }
+        mac.finish()
     }
 }
 
@@ -60,7 +95,7 @@ fn store(buffer: &mut [u8; DECODE_BUFFER_BYTES], output: &[u8]) -> usize {
     output.len()
 }
 
-/// The output of an HMAC, ours or one that was sent.
+/// The output of a hash, ours or one that was sent.
 #[derive(Clone, Copy)]
 pub(super) struct Tag {
     bytes: [u8; DECODE_BUFFER_BYTES],
@@ -111,4 +146,9 @@ fn tag_bytes(hash: Hash) -> usize {
         Hash::Sha256 => 32,
         Hash::Sha512 => 64,
     }
+}
+
+/// SHA-256 of a text: two texts are compared by it in constant time, whatever their lengths.
+pub(super) fn sha256(text: &[u8]) -> Tag {
+    Mac::plain(Hash::Sha256).over([text])
 }

@@ -1,21 +1,39 @@
 //! Did the sender who shares our secret send these bytes?
 //!
-//! A pure function of the request as it came, the secrets and the time. Works on wire bytes only,
-//! never on anything decoded from them; compares in constant time; refuses every malformed header
-//! and never panics. One engine serves the HMAC family (`hmac`), with a table of named senders
-//! (`presets`); a scheme that is really different gets a file of its own and a variant of
-//! `Scheme`. Knows nothing of HTTP types, JSON or stores.
+//! A pure function of the request as it came, the secrets and the time. Works on wire bytes; a body
+//! is decoded only where the sender's scheme says so. Compares in constant time; refuses every
+//! malformed header and never panics. One engine serves every sender that puts a signature into a
+//! header (`engine`), with tables of named senders ([`Preset`]); a scheme that is really different
+//! gets a file of its own and a variant of `Scheme`. Knows nothing of HTTP types or stores.
 
+mod address;
+mod adyen;
+mod build;
+mod certificate;
 mod config;
-mod hmac;
+mod engine;
+mod explain;
+mod generate;
+mod handshake;
+mod json;
 mod key;
+mod knob_check;
 mod mac;
+mod mailgun;
+mod paypal;
 mod presets;
+mod public_key;
+mod reading;
 mod refusal;
+mod signing_key;
 mod template;
 mod timestamp;
+mod token;
+mod twilio;
 
 use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -23,75 +41,78 @@ use chrono::{DateTime, Utc};
 use crate::event::RawRequest;
 use crate::secret::Secret;
 
-pub use config::{Encoding, Hash, SecretEncoding, TimestampUnit, VerifyConfig, VerifyConfigError};
-pub use hmac::{MAX_SECRETS, MAX_SIGNATURES};
+pub use certificate::{CertificateSource, CertificateUrl, Certificates};
+pub use config::{
+    Encoding, Hash, PublicAlgorithm, SecretEncoding, SecretEntry, TimestampUnit, VerifyConfig,
+    VerifyConfigError,
+};
+pub use engine::MAX_SIGNATURES;
+pub use explain::{Explanation, Step};
+pub use generate::{GenerateError, Generated, generate};
+pub use handshake::HandshakeKind;
+pub use key::MAX_SECRETS;
+pub use presets::{Contract, Preset};
 pub use refusal::{Refusal, SignError};
 
-use hmac::{HmacScheme, Knobs, TimestampKnob};
-use presets::{PRESETS, USUAL_TOLERANCE};
+use address::AllowList;
+use adyen::AdyenScheme;
+use engine::HeaderScheme;
+use mailgun::MailgunScheme;
+use paypal::PayPalScheme;
+use token::TokenScheme;
+use twilio::TwilioScheme;
 
 /// Accepts everything. Must be written out.
 const NONE: &str = "none";
-/// The engine with every knob in the operator's hands.
-const HMAC: &str = "hmac";
-
-/// How alike (Jaro-Winkler, 0 to 1) an unknown scheme and the one suggested are at least.
-const LIKELY_MEANT: f64 = 0.75;
+/// Several schemes, of which all or one must accept.
+const ALL_OF: &str = "all_of";
+const ANY_OF: &str = "any_of";
 
 /// Verifies the deliveries of one source.
 #[derive(Clone)]
 pub struct Verifier {
     name: &'static str,
     scheme: Scheme,
+    preset: Option<&'static Preset>,
+    handshake_token: Option<Secret>,
+    allowed: Option<Arc<AllowList>>,
 }
 
 #[derive(Clone)]
 enum Scheme {
     /// Unsigned deliveries, by the operator's word.
     None,
-    Hmac(Box<HmacScheme>),
+    Header(Box<HeaderScheme>),
+    Token(Box<TokenScheme>),
+    Twilio(Box<TwilioScheme>),
+    Adyen(Box<AdyenScheme>),
+    Mailgun(Box<MailgunScheme>),
+    PayPal(Box<PayPalScheme>),
+    AllOf(Vec<Verifier>),
+    AnyOf(Vec<Verifier>),
 }
 
 /// What is known of a delivery that was verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// Which of the secrets signed it, in the order of the configuration; `None` when the scheme
-    /// has no secrets.
+    /// Which of the secrets signed it, in the order of the configuration (those of `all_of` and
+    /// `any_of` one after another); `None` when the scheme has no secrets.
     pub secret_index: Option<usize>,
     /// The time that the sender signed, for schemes that sign one.
     pub timestamp: Option<DateTime<Utc>>,
 }
 
-impl Verifier {
-    /// Builds a verifier. `secrets` are those of the configuration, looked up.
-    ///
-    /// # Errors
-    /// When the scheme is unknown, a knob is missing or makes no sense, or a secret is no key.
-    pub fn new(config: &VerifyConfig, secrets: Vec<Secret>) -> Result<Self, VerifyConfigError> {
-        if config.scheme == NONE {
-            refuse_foreign_knobs(config, NONE, false)?;
-            if !secrets.is_empty() {
-                return Err(VerifyConfigError::SecretsWithoutScheme);
-            }
-            return Ok(Self { name: NONE, scheme: Scheme::None });
-        }
-        if config.scheme == HMAC {
-            let scheme = HmacScheme::new(HMAC, &written_out(config)?, secrets)?;
-            return Ok(Self { name: HMAC, scheme: Scheme::Hmac(Box::new(scheme)) });
-        }
-        let Some(preset) = PRESETS.iter().find(|preset| preset.scheme == config.scheme) else {
-            return Err(unknown_scheme(&config.scheme));
-        };
-        refuse_foreign_knobs(config, preset.scheme, preset.knobs.timestamp.is_some())?;
-        let knobs = Knobs {
-            past: config.tolerance.unwrap_or(preset.knobs.past),
-            future: config.tolerance_future.or(config.tolerance).or(preset.knobs.future),
-            ..preset.knobs
-        };
-        let scheme = HmacScheme::new(preset.scheme, &knobs, secrets)?;
-        Ok(Self { name: preset.scheme, scheme: Scheme::Hmac(Box::new(scheme)) })
-    }
+/// A request as a sender of a scheme would send it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedRequest {
+    /// Path and query.
+    pub target: String,
+    /// Lower-case names.
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
 
+impl Verifier {
     /// The name of the scheme, as configured.
     #[must_use]
     pub fn scheme(&self) -> &'static str {
@@ -100,7 +121,28 @@ impl Verifier {
 
     /// The names of all schemes.
     pub fn schemes() -> impl Iterator<Item = &'static str> {
-        [NONE, HMAC].into_iter().chain(PRESETS.iter().map(|preset| preset.scheme))
+        build::GENERIC.into_iter().chain(Preset::all().map(|preset| preset.scheme))
+    }
+
+    /// What is known of the sender, if the scheme names one.
+    #[must_use]
+    pub fn preset(&self) -> Option<&'static Preset> {
+        match &self.scheme {
+            Scheme::AllOf(inner) | Scheme::AnyOf(inner) => inner.iter().find_map(Self::preset),
+            _ => self.preset,
+        }
+    }
+
+    /// Which answers the sender understands.
+    #[must_use]
+    pub fn contract(&self) -> Contract {
+        self.preset().map_or(Contract::USUAL, |preset| preset.contract)
+    }
+
+    /// How the sender asks whether an address is ours.
+    #[must_use]
+    pub fn handshake_kind(&self) -> HandshakeKind {
+        self.preset().map_or(HandshakeKind::None, |preset| preset.handshake)
     }
 
     /// For how long a captured delivery can be sent again and still be verified; `None`: for ever,
@@ -108,8 +150,51 @@ impl Verifier {
     #[must_use]
     pub fn replay_window(&self) -> Option<Duration> {
         match &self.scheme {
-            Scheme::None => None,
-            Scheme::Hmac(hmac) => hmac.replay_window(),
+            Scheme::Header(scheme) => scheme.replay_window(),
+            Scheme::Mailgun(scheme) => scheme.replay_window(),
+            Scheme::PayPal(scheme) => scheme.replay_window(),
+            Scheme::AllOf(inner) => inner.iter().filter_map(Self::replay_window).min(),
+            Scheme::AnyOf(inner) => {
+                inner.iter().map(Self::replay_window).collect::<Option<Vec<_>>>()?.into_iter().max()
+            }
+            Scheme::None | Scheme::Token(_) | Scheme::Twilio(_) | Scheme::Adyen(_) => None,
+        }
+    }
+
+    /// Whether who is at the other end of the connection may send at all. Behind a proxy that is
+    /// trusted, its `X-Forwarded-For` is believed.
+    ///
+    /// # Errors
+    /// Why not, for the operator: the sender is told nothing.
+    pub fn check_address(&self, peer: Option<IpAddr>, request: &RawRequest) -> Result<(), Refusal> {
+        self.allowed.as_ref().map_or(Ok(()), |allowed| allowed.check(peer, request))
+    }
+
+    /// Gets what verifying `request` needs and is not at hand: the certificate that a delivery of
+    /// PayPal names. For every other scheme there is nothing to do. A failure shows when the
+    /// request is verified.
+    pub async fn prepare(&self, request: &RawRequest, now: DateTime<Utc>) {
+        let mut waiting = vec![self];
+        while let Some(verifier) = waiting.pop() {
+            match &verifier.scheme {
+                Scheme::PayPal(scheme) => {
+                    if let Some(url) = scheme.missing_certificate(request) {
+                        scheme.certificates().fetch(&url, now).await;
+                    }
+                }
+                Scheme::AllOf(inner) | Scheme::AnyOf(inner) => waiting.extend(inner),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether [`prepare`](Self::prepare) may have something to do.
+    #[must_use]
+    pub fn needs_preparation(&self) -> bool {
+        match &self.scheme {
+            Scheme::PayPal(_) => true,
+            Scheme::AllOf(inner) | Scheme::AnyOf(inner) => inner.iter().any(Self::needs_preparation),
+            _ => false,
         }
     }
 
@@ -125,7 +210,34 @@ impl Verifier {
     ) -> Result<Verified, Refusal> {
         match &self.scheme {
             Scheme::None => Ok(Verified { secret_index: None, timestamp: None }),
-            Scheme::Hmac(hmac) => hmac.verify(method, request, now),
+            Scheme::Header(scheme) => scheme.verify(method, request, now),
+            Scheme::Token(scheme) => scheme.verify(request, now),
+            Scheme::Twilio(scheme) => scheme.verify(request, now),
+            Scheme::Adyen(scheme) => scheme.verify(request, now),
+            Scheme::Mailgun(scheme) => scheme.verify(request, now),
+            Scheme::PayPal(scheme) => scheme.verify(request, now),
+            Scheme::AllOf(inner) => {
+                let mut first: Option<Verified> = None;
+                let mut offset = 0;
+                for verifier in inner {
+                    let verified = verifier.verify(method, request, now)?.after(offset);
+                    first.get_or_insert(verified);
+                    offset += verifier.secret_count();
+                }
+                Ok(first.unwrap_or(Verified { secret_index: None, timestamp: None }))
+            }
+            Scheme::AnyOf(inner) => {
+                let mut refusals = Vec::with_capacity(inner.len());
+                let mut offset = 0;
+                for verifier in inner {
+                    match verifier.verify(method, request, now) {
+                        Ok(verified) => return Ok(verified.after(offset)),
+                        Err(refusal) => refusals.push(refusal),
+                    }
+                    offset += verifier.secret_count();
+                }
+                Err(Refusal::NoneOf(refusals))
+            }
         }
     }
 
@@ -133,7 +245,8 @@ impl Verifier {
     /// signed with the first secret. `id` goes into the scheme's id header, if it has one.
     ///
     /// # Errors
-    /// When `id` cannot stand in a header, or the scheme signs a header only the sender knows.
+    /// When `id` cannot stand in a header, the scheme signs a header only the sender knows, or it
+    /// changes the body.
     pub fn sign(
         &self,
         method: &str,
@@ -142,10 +255,111 @@ impl Verifier {
         id: &str,
         now: DateTime<Utc>,
     ) -> Result<Vec<(String, String)>, SignError> {
-        match &self.scheme {
-            Scheme::None => Ok(Vec::new()),
-            Scheme::Hmac(hmac) => hmac.sign(method, target, body, id, now),
+        let signed = self.sign_request(method, target, body, id, now)?;
+        if signed.body != body || signed.target != target {
+            return Err(SignError::NotHeadersAlone);
         }
+        Ok(signed.headers)
+    }
+
+    /// The request that a sender of this scheme would send: with headers, and for some with another
+    /// body or query. Of `all_of` every scheme signs, of `any_of` the first.
+    ///
+    /// # Errors
+    /// As [`sign`](Self::sign), or when the body does not fit the scheme.
+    pub fn sign_request(
+        &self,
+        method: &str,
+        target: &str,
+        body: &[u8],
+        id: &str,
+        now: DateTime<Utc>,
+    ) -> Result<SignedRequest, SignError> {
+        let mut signed =
+            SignedRequest { target: target.to_owned(), headers: Vec::new(), body: body.to_vec() };
+        match &self.scheme {
+            Scheme::None => {}
+            Scheme::Header(scheme) => signed.headers = scheme.sign(method, target, body, id, now)?,
+            Scheme::Token(scheme) => signed.headers = scheme.sign(now)?,
+            Scheme::Twilio(scheme) => (signed.target, signed.headers) = scheme.sign(target, body, now)?,
+            Scheme::Adyen(scheme) => signed.body = scheme.sign(body, now)?,
+            Scheme::Mailgun(scheme) => signed.body = scheme.sign(body, id, now)?,
+            Scheme::PayPal(scheme) => signed.headers = scheme.sign(body, id, now)?,
+            Scheme::AllOf(inner) => {
+                for verifier in inner {
+                    let next = verifier.sign_request(method, &signed.target, &signed.body, id, now)?;
+                    signed.headers.extend(next.headers);
+                    (signed.target, signed.body) = (next.target, next.body);
+                }
+            }
+            Scheme::AnyOf(inner) => {
+                if let Some(first) = inner.first() {
+                    return first.sign_request(method, target, body, id, now);
+                }
+            }
+        }
+        Ok(signed)
+    }
+
+    /// How many secrets it has, those of `all_of` and `any_of` included.
+    #[must_use]
+    pub fn secret_count(&self) -> usize {
+        match &self.scheme {
+            Scheme::None | Scheme::PayPal(_) => 0,
+            Scheme::Header(scheme) => scheme.secret_count(),
+            Scheme::Token(scheme) => scheme.secret_count(),
+            Scheme::Twilio(scheme) => scheme.secret_count(),
+            Scheme::Adyen(scheme) => scheme.secret_count(),
+            Scheme::Mailgun(scheme) => scheme.secret_count(),
+            Scheme::AllOf(inner) | Scheme::AnyOf(inner) => inner.iter().map(Self::secret_count).sum(),
+        }
+    }
+
+    /// Another place to get PayPal's certificates from, and other roots.
+    #[must_use]
+    pub fn with_certificates(mut self, certificates: &Certificates) -> Self {
+        match &mut self.scheme {
+            Scheme::PayPal(scheme) => scheme.take_certificates(certificates.clone()),
+            Scheme::AllOf(inner) | Scheme::AnyOf(inner) => {
+                for verifier in inner {
+                    *verifier = verifier.clone().with_certificates(certificates);
+                }
+            }
+            _ => {}
+        }
+        self
+    }
+
+    fn handshake_token(&self) -> Option<&Secret> {
+        match &self.scheme {
+            Scheme::AllOf(inner) | Scheme::AnyOf(inner) => inner.iter().find_map(Self::handshake_token),
+            _ => self.handshake_token.as_ref(),
+        }
+    }
+
+    /// HMAC of `text` in hex, with the secret of this index.
+    fn keyed_hash(&self, index: usize, text: &[u8]) -> Option<String> {
+        match &self.scheme {
+            Scheme::Header(scheme) => scheme.keyed_hash(index, text),
+            Scheme::AllOf(inner) | Scheme::AnyOf(inner) => {
+                let mut index = index;
+                for verifier in inner {
+                    if index < verifier.secret_count() {
+                        return verifier.keyed_hash(index, text);
+                    }
+                    index -= verifier.secret_count();
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Verified {
+    /// The same, where the secrets of other schemes come first.
+    fn after(self, secrets: usize) -> Self {
+        Self { secret_index: self.secret_index.map(|index| index + secrets), ..self }
     }
 }
 
@@ -154,99 +368,6 @@ impl fmt::Debug for Verifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Verifier({})", self.name)
     }
-}
-
-/// The knobs of `scheme = "hmac"`, as configured.
-fn written_out(config: &VerifyConfig) -> Result<Knobs<'_>, VerifyConfigError> {
-    let timestamp = match (&config.timestamp_header, &config.timestamp_field) {
-        (Some(_), Some(_)) => {
-            return Err(VerifyConfigError::BadKnob {
-                key: "timestamp_field",
-                problem: "stands beside timestamp_header; the timestamp is in one place, remove the other"
-                    .into(),
-            });
-        }
-        (Some(header), None) => Some(TimestampKnob::Header(header)),
-        (None, Some(field)) => Some(TimestampKnob::Field(field)),
-        (None, None) => None,
-    };
-    if timestamp.is_none() {
-        let dangling = [
-            ("tolerance", config.tolerance.is_some()),
-            ("tolerance_future", config.tolerance_future.is_some()),
-            ("timestamp_unit", config.timestamp_unit.is_some()),
-        ];
-        if let Some((key, _)) = dangling.into_iter().find(|(_, set)| *set) {
-            return Err(VerifyConfigError::BadKnob {
-                key,
-                problem: "has no meaning without a timestamp; set timestamp_header or timestamp_field".into(),
-            });
-        }
-    }
-    let past = config.tolerance.unwrap_or(USUAL_TOLERANCE);
-    Ok(Knobs {
-        header: config.header.as_deref().ok_or(VerifyConfigError::Missing {
-            key: "header",
-            way_out: "name the header that carries the signature, such as \"x-signature\"",
-        })?,
-        prefix: config.prefix.as_deref().unwrap_or_default(),
-        hash: config.hash.unwrap_or(Hash::Sha256),
-        encoding: config.encoding.unwrap_or(Encoding::Hex),
-        separator: config.separator.as_deref(),
-        signature_field: config.signature_field.as_deref(),
-        timestamp,
-        timestamp_unit: config.timestamp_unit.unwrap_or(TimestampUnit::Seconds),
-        past,
-        future: Some(config.tolerance_future.unwrap_or(past)),
-        id_header: config.id_header.as_deref(),
-        signed: config.signed.as_deref().unwrap_or("{body}"),
-        url: config.url.as_deref(),
-        secret_encoding: config.secret_encoding.unwrap_or(SecretEncoding::Text),
-        secret_prefix: config.secret_prefix.as_deref().unwrap_or_default(),
-    })
-}
-
-/// Knobs that the scheme fixes, or has no use for, are mistakes.
-fn refuse_foreign_knobs(
-    config: &VerifyConfig,
-    scheme: &'static str,
-    has_timestamp: bool,
-) -> Result<(), VerifyConfigError> {
-    let knobs = [
-        ("tolerance", config.tolerance.is_some() && !has_timestamp),
-        ("tolerance_future", config.tolerance_future.is_some() && !has_timestamp),
-        ("header", config.header.is_some()),
-        ("prefix", config.prefix.is_some()),
-        ("hash", config.hash.is_some()),
-        ("encoding", config.encoding.is_some()),
-        ("separator", config.separator.is_some()),
-        ("signature_field", config.signature_field.is_some()),
-        ("timestamp_field", config.timestamp_field.is_some()),
-        ("timestamp_header", config.timestamp_header.is_some()),
-        ("timestamp_unit", config.timestamp_unit.is_some()),
-        ("id_header", config.id_header.is_some()),
-        ("signed", config.signed.is_some()),
-        ("url", config.url.is_some()),
-        ("secret_encoding", config.secret_encoding.is_some()),
-        ("secret_prefix", config.secret_prefix.is_some()),
-    ];
-    match knobs.into_iter().find(|(_, set)| *set) {
-        Some((key, _)) => Err(VerifyConfigError::ForeignKnob { key, scheme }),
-        None => Ok(()),
-    }
-}
-
-fn unknown_scheme(scheme: &str) -> VerifyConfigError {
-    let known = Verifier::schemes().collect::<Vec<_>>().join(", ");
-    let nearest = Verifier::schemes()
-        .map(|known| (strsim::jaro_winkler(&scheme.to_lowercase(), known), known))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .filter(|(likeness, _)| *likeness >= LIKELY_MEANT);
-    let hint = match nearest {
-        Some((_, nearest)) => format!("did you mean `{nearest}`? (there are {known})"),
-        None => format!("there are {known}"),
-    };
-    VerifyConfigError::UnknownScheme { scheme: scheme.to_owned(), hint }
 }
 
 /// Whether `name` is a token of RFC 9110, which header names are.

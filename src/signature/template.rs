@@ -13,8 +13,14 @@ pub(super) enum Part {
     Timestamp,
     /// Lower-case name.
     Header(String),
+    /// A field of the signature's header.
+    Field(String),
     Method,
     Url,
+    /// The body as a JSON string, quotes and all.
+    JsonBody,
+    /// For a plain hash, which has no other place for it.
+    Secret,
 }
 
 /// Reads a template such as `v0:{timestamp}:{body}`; `{id}` is the header `id_header`.
@@ -53,7 +59,7 @@ pub(super) fn parse(template: &str, id_header: Option<&str>) -> Result<Vec<Part>
     if !literal.is_empty() {
         parts.push(Part::Literal(literal));
     }
-    if !parts.contains(&Part::Body) {
+    if !parts.contains(&Part::Body) && !parts.contains(&Part::JsonBody) {
         return Err(bad("has no {body}, so anyone could change the body; add it".into()));
     }
     if parts.len() > MAX_PARTS {
@@ -68,11 +74,17 @@ fn placeholder(name: &str) -> Result<Part, String> {
         "timestamp" => Ok(Part::Timestamp),
         "method" => Ok(Part::Method),
         "url" => Ok(Part::Url),
-        _ => match name.strip_prefix("header:") {
-            Some(header) if super::is_header_name(header) => Ok(Part::Header(header.to_ascii_lowercase())),
-            Some(_) => Err(format!("names no header in `{{{name}}}`")),
-            None => Err(format!(
-                "knows no `{{{name}}}`; there are {{body}}, {{timestamp}}, {{id}}, {{header:NAME}}, {{method}}, {{url}}"
+        "json:body" => Ok(Part::JsonBody),
+        "secret" => Ok(Part::Secret),
+        _ => match name.split_once(':') {
+            Some(("header", header)) if super::is_header_name(header) => {
+                Ok(Part::Header(header.to_ascii_lowercase()))
+            }
+            Some(("header", _)) => Err(format!("names no header in `{{{name}}}`")),
+            Some(("field", field)) if !field.is_empty() => Ok(Part::Field(field.to_owned())),
+            _ => Err(format!(
+                "knows no `{{{name}}}`; there are {{body}}, {{timestamp}}, {{id}}, {{header:NAME}}, \
+                 {{field:NAME}}, {{method}}, {{url}}, {{json:body}}, {{secret}}"
             )),
         },
     }
@@ -85,7 +97,7 @@ mod tests {
     #[test]
     fn a_template_becomes_its_parts() {
         assert_eq!(
-            parse("v0:{timestamp}:{header:X-Id}{id}{{{body}}}", Some("id")).unwrap(),
+            parse("v0:{timestamp}:{header:X-Id}{id}{{{body}}}{field:env}", Some("id")).unwrap(),
             [
                 Part::Literal("v0:".into()),
                 Part::Timestamp,
@@ -95,6 +107,7 @@ mod tests {
                 Part::Literal("{".into()),
                 Part::Body,
                 Part::Literal("}".into()),
+                Part::Field("env".into()),
             ]
         );
     }

@@ -236,7 +236,9 @@ fn no_scheme_accepts_everything_only_when_written_out() {
     let verifier = build("scheme = \"none\"", &[]).unwrap();
     assert_eq!(check(&verifier, &[]), Ok(Verified { secret_index: None, timestamp: None }));
     assert_eq!(verifier.sign("POST", "/", b"", "", at(NOW)), Ok(Vec::new()));
-    assert!(toml::from_str::<VerifyConfig>("secrets = []").unwrap_err().to_string().contains("scheme"));
+    assert!(build("secrets = []", &[]).unwrap_err().to_string().contains("`scheme` is missing"));
+    let any = "any_of = [{ scheme = \"none\" }]";
+    assert!(build(any, &[]).unwrap_err().to_string().contains("accepts everything"));
     assert_eq!(build("scheme = \"none\"", &["s"]).unwrap_err(), VerifyConfigError::SecretsWithoutScheme);
 }
 
@@ -247,7 +249,8 @@ fn a_configuration_that_cannot_be_meant_is_refused_with_the_way_out() {
     for (config, secret, says) in [
         (unknown("standard_webhook"), "s", "did you mean `standard-webhooks`?"),
         (unknown("HMAC-SHA256"), "s", "did you mean `hmac`?"),
-        (unknown(""), "s", "there are none, hmac, standard-webhooks"),
+        (unknown(""), "s", "`scheme` is missing"),
+        (unknown("zzz"), "s", "there are none, hmac, public-key"),
         (unknown("hmac"), "s", "`header` is missing"),
         (hmac(""), "", "secret 1 is empty"),
         (hmac(""), " s", "white space"),
@@ -272,7 +275,11 @@ fn a_configuration_that_cannot_be_meant_is_refused_with_the_way_out() {
         (STANDARD.into(), "whsec_", "nothing after its prefix"),
         (STANDARD.into(), "", "is empty"),
         (STANDARD.into(), "whsec_***", "is not base64"),
-        (STANDARD.into(), "whpk_A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=", "public-key"),
+        (
+            hmac("secret_encoding = \"base64\""),
+            "whpk_A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=",
+            "public-key",
+        ),
         (format!("{STANDARD}\ntolerance = \"0s\""), SW_SECRET, "between 1s and 7d"),
         (format!("{STANDARD}\nheader = \"x\""), SW_SECRET, "`header` has no meaning"),
         ("scheme = \"none\"\ntolerance = \"5m\"".into(), "s", "`tolerance` has no meaning"),
@@ -326,4 +333,142 @@ fn nothing_secret_is_shown() {
     let refusal = check(&verifier, &[(HUB, signature.as_bytes())]).unwrap_err();
     let shown = format!("{refusal} {refusal:?}");
     assert!(!shown.contains("very secret") && !shown.contains(&signature[7..]));
+}
+
+/// A verifier whose secrets stand in the configuration.
+fn configured(config: &str) -> Result<Verifier, VerifyConfigError> {
+    let config: VerifyConfig = toml::from_str(config).unwrap();
+    Verifier::configured(&config, &mut |reference| match reference {
+        crate::config::SecretRef::Literal(secret) => Some(secret.clone()),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_secret_that_has_ended_is_named_and_refused_and_never_signs() {
+    let config = format!(
+        "{GITHUB}\nsecrets = [\"new\", {{ secret = \"old\", not_after = \"2023-11-14T22:13:20Z\" }}]"
+    );
+    let verifier = configured(&config).unwrap();
+    let signature = signed(&build(GITHUB, &["old"]).unwrap(), HUB, NOW);
+    let at_end = request(&[(HUB, signature.as_bytes())], b"{}");
+    assert_eq!(verifier.verify("POST", &at_end, at(NOW)).unwrap().secret_index, Some(1));
+    let refusal = verifier.verify("POST", &at_end, at(NOW + 1)).unwrap_err();
+    assert!(
+        refusal.to_string().starts_with("secret 2 signed it, but that secret ended at 2023-11-14"),
+        "{refusal}"
+    );
+    let config =
+        format!("{GITHUB}\nsecrets = [{{ secret = \"old\", not_after = \"2023-11-14T22:13:20Z\" }}]");
+    let verifier = configured(&config).unwrap();
+    assert_eq!(verifier.sign("POST", "/", b"", "1", at(NOW + 1)), Err(SignError::AllExpired));
+}
+
+#[test]
+fn all_of_needs_every_scheme_and_any_of_one() {
+    let inner = r#"[{ scheme = "github", secrets = ["s"] }, { scheme = "bearer", secrets = ["a", "b"] }]"#;
+    let good = signed(&build(GITHUB, &["s"]).unwrap(), HUB, NOW);
+    let both = [(HUB, good.as_bytes()), ("authorization", &b"bearer b"[..])];
+    let all = configured(&format!("all_of = {inner}")).unwrap();
+    assert_eq!(check(&all, &both).unwrap().secret_index, Some(0));
+    assert!(check(&all, &both[..1]).is_err() && check(&all, &both[1..]).is_err());
+    let any = configured(&format!("any_of = {inner}")).unwrap();
+    assert_eq!(check(&any, &both[..1]).unwrap().secret_index, Some(0));
+    assert_eq!(check(&any, &both[1..]).unwrap().secret_index, Some(2));
+    let refusal = check(&any, &[]).unwrap_err().to_string();
+    assert!(refusal.contains("(1) header `x-hub-signature-256` is missing; (2) header"), "{refusal}");
+    assert_eq!(any.secret_count(), 3);
+    let signed = all.sign("POST", "/", b"{}", "1", at(NOW)).unwrap();
+    assert_eq!(signed.len(), 2);
+    for (config, says) in [
+        (format!("scheme = \"github\"\nall_of = {inner}"), "stands alone"),
+        (format!("any_of = {inner}\nall_of = {inner}"), "beside all_of"),
+        ("any_of = [{ scheme = \"hmacs\" }]".into(), "`any_of`, number 1: unknown scheme"),
+        (
+            "any_of = [{ scheme = \"bearer\", secrets = [\"s\"], allow_ips = [\"::1\"] }]".into(),
+            "beside them",
+        ),
+    ] {
+        let error = configured(&config).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn a_credential_is_exact_and_only_its_word_may_be_in_any_case() {
+    let bearer = build("scheme = \"bearer\"", &["T0ken"]).unwrap();
+    let with = |value: &[u8]| check(&bearer, &[("authorization", value)]);
+    for accepted in ["Bearer T0ken", "bearer T0ken", "BEARER  T0ken", "Bearer T0ken  "] {
+        assert!(with(accepted.as_bytes()).is_ok(), "{accepted}");
+    }
+    for refused in [
+        &b""[..],
+        b"T0ken",
+        b"Bearer",
+        b"Bearer ",
+        b"Bearer t0ken",
+        b"Bearer T0ke",
+        b"Bearer T0ken2",
+        b"Basic T0ken",
+        b"Bearer T0ken x",
+        b"Bearer\tT0ken",
+        b"Bearer \xe9",
+        b"BearerT0ken",
+    ] {
+        assert!(with(refused).is_err(), "{refused:?}");
+    }
+    let twice = [("authorization", &b"Bearer T0ken"[..]), ("authorization", b"Bearer T0ken")];
+    assert!(matches!(check(&bearer, &twice), Err(Refusal::RepeatedHeader { .. })));
+    for (config, secret, says) in [
+        ("scheme = \"basic\"", "password", "has no colon"),
+        ("scheme = \"token\"", "x", "`header` is missing"),
+        ("scheme = \"bearer\"\nheader = \"x\"", "x", "`header` has no meaning"),
+        ("scheme = \"bearer\"", "\u{e9}", "not printable"),
+    ] {
+        assert!(build(config, &[secret]).unwrap_err().to_string().contains(says), "{config}");
+    }
+}
+
+#[test]
+fn a_test_mode_signature_alone_is_named() {
+    let verifier = build("scheme = \"stripe\"", &["whsec_x"]).unwrap();
+    let header = format!("t={NOW},v0={}", "0".repeat(64));
+    let refusal = check(&verifier, &[("stripe-signature", header.as_bytes())]).unwrap_err();
+    assert!(matches!(refusal, Refusal::TestModeOnly { field: "v0", .. }), "{refusal}");
+}
+
+#[test]
+fn presets_take_only_what_their_senders_leave_open() {
+    for (config, says) in [
+        ("scheme = \"square\"", "`url` is missing"),
+        ("scheme = \"twilio\"", "`url` is missing"),
+        ("scheme = \"twilio\"\nurl = \"a\"", "is no address"),
+        ("scheme = \"github\"\nurl = \"https://a\"", "`url` has no meaning"),
+        ("scheme = \"github\"\ntolerance = \"5m\"", "`tolerance` has no meaning"),
+        ("scheme = \"stripe\"\nhandshake_token = \"x\"", "`handshake_token` has no meaning"),
+        ("scheme = \"paypal\"", "`webhook_id` is missing"),
+        ("scheme = \"public-key\"\nheader = \"x\"", "`algorithm` is missing"),
+        ("scheme = \"hash\"\nheader = \"x\"", "no {secret}"),
+        ("scheme = \"hmac\"\nheader = \"x\"\nsigned = \"{secret}{body}\"", "only scheme"),
+        ("scheme = \"github\"\ntrusted_proxies = [\"::1\"]", "without allow_ips"),
+        ("scheme = \"github\"\nallow_ips = [\"x\"]", "is no network"),
+    ] {
+        let error = build(config, &["s"]).unwrap_err().to_string();
+        assert!(error.contains(says), "{config}: {error}");
+    }
+    for (scheme, secret) in
+        [("adyen", "zz"), ("discord", "zz"), ("sendgrid", "zz"), ("standard-webhooks", "whpk_AA==")]
+    {
+        let error = build(&format!("scheme = \"{scheme}\""), &[secret]).unwrap_err();
+        assert!(matches!(error, VerifyConfigError::BadSecret { number: 1, .. }), "{scheme}: {error}");
+    }
+}
+
+#[test]
+fn every_preset_names_places_that_can_be_read() {
+    for preset in Preset::all() {
+        let rules = preset.envelope.rules();
+        assert_eq!(rules.check(), Ok(()), "{}", preset.scheme);
+        assert_eq!(Preset::all().filter(|other| other.scheme == preset.scheme).count(), 1);
+    }
 }

@@ -13,7 +13,8 @@ const MAX_DIGITS: usize = 18;
 /// How far a timestamp may lie from our clock. Exactly this far is accepted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    pub(super) past: Duration,
+    /// `None`: any age, for senders that sign a time but do not say how near it must be.
+    pub(super) past: Option<Duration>,
     /// `None`: any future, as several senders' own libraries have it.
     pub(super) future: Option<Duration>,
 }
@@ -32,14 +33,11 @@ impl Window {
             TimestampUnit::Milliseconds | TimestampUnit::Rfc3339 => now.timestamp_millis(),
         };
         let age_ms = now_ms - at.timestamp_millis();
-        if age_ms > millis(self.past) {
-            return Err(Refusal::TooOld {
-                age_seconds: age_ms / 1000,
-                tolerance_seconds: self.past.as_secs(),
-            });
-        }
-        match self.future {
-            Some(future) if -age_ms > millis(future) => {
+        match (self.past, self.future) {
+            (Some(past), _) if age_ms > millis(past) => {
+                Err(Refusal::TooOld { age_seconds: age_ms / 1000, tolerance_seconds: past.as_secs() })
+            }
+            (_, Some(future)) if -age_ms > millis(future) => {
                 Err(Refusal::InFuture { ahead_seconds: -age_ms / 1000, tolerance_seconds: future.as_secs() })
             }
             _ => Ok(()),
@@ -122,7 +120,7 @@ mod tests {
     #[test]
     fn exactly_the_tolerance_is_accepted_and_a_second_more_is_not() {
         let five = Duration::from_mins(5);
-        let window = Window { past: five, future: Some(five) };
+        let window = Window { past: Some(five), future: Some(five) };
         let now = at(NOW) + Duration::from_millis(900);
         let check = |seconds| window.check(at(seconds), now, TimestampUnit::Seconds);
         assert_eq!(check(NOW - 300), Ok(()));
@@ -134,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_window_without_future_accepts_any_future() {
-        let window = Window { past: Duration::from_secs(5), future: None };
+        let window = Window { past: Some(Duration::from_secs(5)), future: None };
         assert_eq!(window.check(at(NOW + 31_536_000), at(NOW), TimestampUnit::Seconds), Ok(()));
     }
 }

@@ -44,7 +44,7 @@ pub(super) async fn all(
             let (client, clock) = (&client, &clock);
             async move {
                 let request = recipe.make(number, body, clock.now())?;
-                Ok::<_, Failure>(one(client, recipe, number, request).await)
+                Ok::<_, Failure>(one(client, number, request).await)
             }
         })
         .buffer_unordered(concurrency)
@@ -66,9 +66,9 @@ fn client(connections: usize) -> Result<Client, Failure> {
         .map_err(|error| Failure::because("cannot make an HTTP client", &error))
 }
 
-async fn one(client: &Client, recipe: &Recipe, number: u32, request: Request) -> Answer {
+async fn one(client: &Client, number: u32, request: Request) -> Answer {
     let started = Instant::now();
-    let mut post = client.post(recipe.url.clone()).body(request.body);
+    let mut post = client.post(request.url).body(request.body);
     for (name, value) in request.headers {
         post = post.header(name, value);
     }

@@ -18,7 +18,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// How to make deliveries.
 pub(super) struct Recipe {
-    pub(super) url: reqwest::Url,
+    url: reqwest::Url,
     verifier: Verifier,
     /// Where the source looks for the event id; empty without a source.
     id_places: Vec<Locator>,
@@ -28,6 +28,7 @@ pub(super) struct Recipe {
 
 /// A delivery that is ready to be posted.
 pub(super) struct Request {
+    pub(super) url: reqwest::Url,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
 }
@@ -61,10 +62,10 @@ impl Recipe {
         let fill = |text: &str| text.replace(NUMBER, &number.to_string());
         let event_id = self.event_id.as_deref().map(fill);
         if let Some(id) = &event_id {
-            match self.id_places.first() {
+            match self.id_places.first().map(Locator::first) {
                 Some(Locator::Body(pointer)) => body = body::with_id(&body, &pointer.to_string(), id)?,
                 Some(Locator::Header(name)) => headers.push((name.to_string(), id.clone())),
-                None => {}
+                Some(Locator::Digest | Locator::Delivery | Locator::FirstOf(_)) | None => {}
             }
         }
         let signing_id = event_id.unwrap_or_else(|| crate::clock::new_id().to_string());
@@ -74,14 +75,16 @@ impl Recipe {
             .map_or_else(|| self.url.path().to_owned(), |query| format!("{}?{query}", self.url.path()));
         let signed = self
             .verifier
-            .sign(METHOD, &target, &body, &signing_id, now)
+            .sign_request(METHOD, &target, &body, &signing_id, now)
             .map_err(|error| Failure::because("cannot sign", &error))?;
-        for (name, value) in signed {
+        let mut url = self.url.clone();
+        url.set_query(signed.target.split_once('?').map(|(_, query)| query));
+        for (name, value) in signed.headers {
             headers.retain(|(known, _)| *known != name);
             headers.push((name, value));
         }
         headers.extend(self.headers.iter().map(|(name, value)| (name.clone(), fill(value))));
-        Ok(Request { headers, body })
+        Ok(Request { url, headers, body: signed.body })
     }
 }
 

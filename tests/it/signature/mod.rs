@@ -1,6 +1,12 @@
 //! What holds for every request: the reference library agrees, one changed bit is refused, and no
 //! header brings the verifier down.
 
+mod bad_headers;
+mod documentation;
+mod handshakes;
+mod paypal;
+mod round_trips;
+
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use hooklatch::clock::Clock;
