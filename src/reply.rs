@@ -26,7 +26,7 @@ pub struct Reply {
 impl Reply {
     /// A JSON answer.
     #[must_use]
-    fn json(status: u16, body: &impl Serialize) -> Self {
+    pub(crate) fn json(status: u16, body: &impl Serialize) -> Self {
         if status == NO_CONTENT {
             return Self { status, headers: Vec::new(), body: Bytes::new() };
         }
