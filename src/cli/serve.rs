@@ -19,7 +19,7 @@ pub(super) struct Serve {
     #[command(flatten)]
     file: ConfigFile,
     /// What this process does; several processes may share the roles
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["receive", "prune"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["receive", "relay", "prune"])]
     roles: Vec<Role>,
 }
 
