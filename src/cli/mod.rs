@@ -11,6 +11,7 @@ mod migrate;
 mod openapi;
 mod playground;
 mod prune;
+mod relay;
 mod send;
 mod serve;
 mod table;
@@ -33,6 +34,7 @@ struct Cli {
 enum Command {
     Playground(playground::Playground),
     Serve(serve::Serve),
+    Relay(relay::Relay),
     Migrate(migrate::Migrate),
     Check(check::Check),
     Prune(prune::Prune),
@@ -49,6 +51,7 @@ pub async fn run() -> ExitCode {
     let outcome = match command {
         Command::Playground(playground) => Box::pin(playground.run()).await,
         Command::Serve(serve) => Box::pin(serve.run()).await,
+        Command::Relay(relay) => Box::pin(relay.run()).await,
         Command::Migrate(migrate) => Box::pin(migrate.run()).await,
         Command::Check(check) => Box::pin(check.run()).await,
         Command::Prune(prune) => Box::pin(prune.run()).await,
