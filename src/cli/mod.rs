@@ -5,10 +5,12 @@
 
 mod check;
 mod config_file;
+mod destinations;
 mod events;
 mod failure;
 mod migrate;
 mod openapi;
+mod outbox;
 mod playground;
 mod prune;
 mod relay;
@@ -41,6 +43,10 @@ enum Command {
     Send(send::Send),
     #[command(subcommand)]
     Events(events::Events),
+    #[command(subcommand)]
+    Outbox(outbox::Outbox),
+    #[command(subcommand)]
+    Destinations(destinations::Destinations),
     Openapi(openapi::Openapi),
 }
 
@@ -57,6 +63,8 @@ pub async fn run() -> ExitCode {
         Command::Prune(prune) => Box::pin(prune.run()).await,
         Command::Send(send) => Box::pin(send.run()).await,
         Command::Events(events) => Box::pin(events.run()).await,
+        Command::Outbox(outbox) => Box::pin(outbox.run()).await,
+        Command::Destinations(destinations) => Box::pin(destinations.run()).await,
         Command::Openapi(openapi) => openapi.run(),
     };
     match outcome {

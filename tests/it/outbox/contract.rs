@@ -6,13 +6,13 @@ use std::time::Duration;
 use hooklatch::clock::{self, Clock};
 use hooklatch::handler::HandlerConnection;
 use hooklatch::outbox::{Message, enqueue};
+use hooklatch::store::Prunable;
 use hooklatch::store::Store;
 use hooklatch::store::outbox::{
     ClaimRequest, Claimed, Lease, MessageFate, MessageFilter, MessageState, Settlement,
 };
 use hooklatch::store::postgres::{PostgresOptions, PostgresStore, StatementCache};
 use hooklatch::store::sqlite::SqliteStore;
-use hooklatch::store::Prunable;
 use sqlx::Connection as _;
 use uuid::Uuid;
 

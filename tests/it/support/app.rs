@@ -66,6 +66,7 @@ impl Setup {
 
     /// A setting outside the sources: `("http.max_body_bytes", "1000")`.
     pub(crate) fn set(mut self, key: &str, toml: &str) -> Self {
+        self.settings.retain(|(known, _)| known != key);
         self.settings.push((key.into(), toml.into()));
         self
     }
