@@ -136,10 +136,8 @@ impl DestinationSection {
         check_name(&format!("{at}.name"), &self.name, report);
         self.check_numbers(at, report);
         let headers = self.header_map(at, environment, report);
-        let signer = match &self.sign {
-            Some(sign) => Some(self.signer(sign, &format!("{at}.sign"), environment, report)),
-            None => None,
-        };
+        let signer =
+            self.sign.as_ref().map(|sign| self.signer(sign, &format!("{at}.sign"), environment, report));
         let url = self.url(&format!("{at}.url"), environment, report);
         let http = HttpSpec {
             url: url?,

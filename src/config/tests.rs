@@ -187,7 +187,20 @@ name = 'erp'
 url = 'nowhere'
 backoff_first = '1h'
 sign = { scheme = 'standard-webhooks' }
-"), @"");
+"), @r#"
+the configuration cannot be used: 11 problems
+  hooklatch.toml:3: relay.lease: write a time from 1s to 1h
+  hooklatch.toml:6: destination[0].url: "amqp" is no scheme this program delivers to; write https://HOST/PATH
+  hooklatch.toml:7: destination[0].concurrency: write a number from 1 to 1024
+  hooklatch.toml:8: destination[0].timeout: write a time longer than nothing, up to 1h
+  hooklatch.toml:9: destination[0].permanent_statuses: 500 cannot be permanent; write statuses from 400 to 499, and neither 408, 410 nor 429
+  hooklatch.toml:10: destination[0].headers.a b: this is not the name of a header
+  hooklatch.toml:10: destination[0].headers.host: the relay sets this header itself; remove it
+  hooklatch.toml:12: destination[1].name: destination[0] is called "erp" too; give one of them another name
+  hooklatch.toml:13: destination[1].url: this is not a URL; write https://HOST/PATH
+  hooklatch.toml:14: destination[1].backoff_first: 1h is longer than backoff_longest (15m); shorten it
+  hooklatch.toml:15: destination[1].sign: scheme `standard-webhooks` needs at least one secret: secrets = ["env:NAME"]
+"#);
 }
 
 #[test]
