@@ -15,7 +15,7 @@ mod table;
 
 use std::io::{self, IsTerminal as _, Write as _, stdout};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use clap::Args;
@@ -30,7 +30,7 @@ use super::failure::causes;
 
 use books::Books;
 use progress::Progress;
-use receiver::{Receiver, choose_address};
+use receiver::{Receiver, Wanted, choose_address};
 use sender::Sender;
 use site::Site;
 use story::{STEPS, Story};
@@ -115,19 +115,19 @@ impl Playground {
     ) -> Result<End, PlaygroundError> {
         let books = Books::open(&site.database).await?;
         let program = std::env::current_exe().map_err(PlaygroundError::Process)?;
+        let wanted = self.wanted()?;
         let mut receiver = tokio::select! {
-            started = self.start(&program, site) => started?,
+            started = Receiver::start(&program, site, wanted) => started?,
             () = stop.cancelled() => return Ok(End::Interrupted),
         };
-        let addresses = receiver.addresses;
         say(&format!(
             "The orders example on http://{}, its database {}.\nWhat senders do to it, and what becomes of it:",
-            addresses.public,
+            receiver.addresses.public,
             site.database.display(),
         ));
         let story = Story {
-            sender: Sender::new(addresses.public, site.shop_secret.clone(), clock.clone())?,
-            forger: Sender::new(addresses.public, site::new_secret(), clock)?,
+            sender: Sender::new(site.shop_secret.clone(), clock.clone())?,
+            forger: Sender::new(site::new_secret(), clock)?,
             receiver: &mut receiver,
             books,
             progress: Progress::start(),
@@ -137,7 +137,7 @@ impl Playground {
             () = stop.cancelled() => Ok(End::Interrupted),
         };
         if let (Ok(End::AsItMust | End::Otherwise), false) = (&ended, self.once) {
-            say(&guide::text(&program, site, addresses).map_err(PlaygroundError::Files)?);
+            say(&guide::text(&program, site, receiver.addresses).map_err(PlaygroundError::Files)?);
             tokio::select! {
                 status = receiver.ended() => {
                     ended = Err(PlaygroundError::Ended {
@@ -152,29 +152,17 @@ impl Playground {
         ended
     }
 
-    /// Starts the receiver on the usual ports, or on free ones when somebody else has or takes those.
-    async fn start(&self, program: &Path, site: &Site) -> Result<Receiver, PlaygroundError> {
-        let wanted = Addresses {
-            public: choose_address(self.listen, PUBLIC_PORT)?,
-            admin: choose_address(None, ADMIN_PORT)?,
-        };
+    /// The usual ports, or free ones when somebody else has or takes those.
+    fn wanted(&self) -> Result<Wanted, PlaygroundError> {
         let free = (Ipv4Addr::LOCALHOST, 0).into();
-        let receiver = match start_on(program, site, wanted).await {
-            Err(PlaygroundError::NotReady { .. }) => {
-                start_on(program, site, Addresses { public: self.listen.unwrap_or(free), admin: free })
-                    .await?
-            }
-            started => started?,
-        };
-        // The same ports after a restart, and for who reads the configuration.
-        site.write_config(receiver.addresses).map_err(PlaygroundError::Files)?;
-        Ok(receiver)
+        Ok(Wanted {
+            first: Addresses {
+                public: choose_address(self.listen, PUBLIC_PORT)?,
+                admin: choose_address(None, ADMIN_PORT)?,
+            },
+            otherwise: Addresses { public: self.listen.unwrap_or(free), admin: free },
+        })
     }
-}
-
-async fn start_on(program: &Path, site: &Site, addresses: Addresses) -> Result<Receiver, PlaygroundError> {
-    site.write_config(addresses).map_err(PlaygroundError::Files)?;
-    Receiver::start(program, site.config(), site.log()).await
 }
 
 /// How a playground ended that did not fail.

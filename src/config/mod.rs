@@ -21,6 +21,7 @@ mod report;
 pub mod retention;
 pub mod secret_ref;
 pub mod source;
+mod tree;
 mod wording;
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ struct Settled {
 #[utoipa::path(
     post,
     path = "/hooks/{source}",
-    tag = "deliveries",
+    tag = "hooks",
     params(
         ("source" = String, Path, description = "The source's name."),
         ("Idempotency-Key" = Option<String>, Header,
@@ -145,7 +145,8 @@ fn receive() {}
         admin::sources::list,
     ),
     tags(
-        (name = "deliveries", description = "What senders send, and the ledger of it."),
+        (name = "hooks", description = "What senders send."),
+        (name = "deliveries", description = "The ledger: what arrived and what became of it."),
         (name = "events", description = "What the inbox holds."),
         (name = "dead letters", description = "Events kept for a person."),
         (name = "operations", description = "What runs here, and how it does."),
@@ -258,6 +259,20 @@ mod tests {
             for (method, operation) in item.as_object().expect("operations") {
                 assert_eq!(operation["security"].is_null(), is_open, "{method} {path}");
             }
+        }
+    }
+
+    #[test]
+    fn the_filters_of_every_list_are_described() {
+        let document = serde_json::to_value(openapi()).expect("a document is JSON");
+        for (path, filter) in [
+            ("/api/v1/deliveries", "outcome"),
+            ("/api/v1/dead-letters", "after"),
+            ("/api/v1/events/{event_id}", "consumer"),
+        ] {
+            let parameters = document["paths"][path]["get"]["parameters"].as_array().expect("parameters");
+            let found = parameters.iter().find(|parameter| parameter["name"] == filter);
+            assert_eq!(found.map(|parameter| &parameter["in"]), Some(&"query".into()), "{path} {filter}");
         }
     }
 

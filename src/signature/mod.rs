@@ -2,8 +2,8 @@
 //!
 //! A pure function of the request as it came, the secrets and the time. Works on wire bytes only,
 //! never on anything decoded from them; compares in constant time; refuses every malformed header
-//! and never panics. One engine serves the HMAC family ([`hmac`]), with a table of named senders
-//! ([`presets`]); a scheme that is really different gets a file of its own and a variant of
+//! and never panics. One engine serves the HMAC family (`hmac`), with a table of named senders
+//! (`presets`); a scheme that is really different gets a file of its own and a variant of
 //! `Scheme`. Knows nothing of HTTP types, JSON or stores.
 
 mod config;

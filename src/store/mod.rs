@@ -153,7 +153,7 @@ pub trait Batch: Send {
     async fn enqueue(&mut self, messages: &[NewMessage<'_>]) -> Result<(), StoreError>;
 
     /// Keeps events for a person. One dead letter an event: a second failure replaces the first
-    /// and counts an attempt.
+    /// under the first's id, so that an operator can try it again, and counts an attempt.
     async fn bury(&mut self, letters: &[NewDeadLetter<'_>]) -> Result<(), StoreError>;
     /// Removes the dead letters of events that have now been applied.
     async fn exhume(&mut self, keys: &[&EventKey]) -> Result<(), StoreError>;

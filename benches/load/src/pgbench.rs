@@ -74,6 +74,7 @@ fn program() -> PathBuf {
 }
 
 fn transactions_per_second(report: &str) -> Result<f64> {
-    let line = report.lines().find_map(|line| line.strip_prefix("tps = ")).context("pgbench says no tps")?;
+    let line =
+        report.lines().find_map(|line| line.strip_prefix("tps = ")).context("no transaction was done")?;
     Ok(line.split(' ').next().unwrap_or_default().parse()?)
 }

@@ -80,6 +80,10 @@ impl Target {
         }
     }
 
+    pub(crate) fn uses_postgres(self) -> bool {
+        matches!(self.database(), Database::PostgresOwn | Database::PostgresPeer)
+    }
+
     pub(crate) fn is_hooklatch(self) -> bool {
         matches!(self, Self::Hooklatch | Self::HooklatchSqlite)
     }

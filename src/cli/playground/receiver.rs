@@ -14,6 +14,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
+use super::site::Site;
 use super::{Addresses, PlaygroundError};
 
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
@@ -27,21 +28,26 @@ const LOG_LINES: usize = 12;
 #[derive(Debug)]
 pub(super) struct Receiver {
     program: PathBuf,
-    config: PathBuf,
-    log: PathBuf,
+    site: Site,
+    wanted: Wanted,
+    /// Where it listens now.
     pub(super) addresses: Addresses,
     child: Child,
 }
 
+/// Where the receiver should listen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) first: Addresses,
+    /// When somebody else has those.
+    pub(super) otherwise: Addresses,
+}
+
 impl Receiver {
     /// Starts the receiver and waits until it is ready.
-    pub(super) async fn start(
-        program: &Path,
-        config: PathBuf,
-        log: PathBuf,
-    ) -> Result<Self, PlaygroundError> {
-        let (child, addresses) = spawn(program, &config, &log).await?;
-        Ok(Self { program: program.to_owned(), config, log, addresses, child })
+    pub(super) async fn start(program: &Path, site: &Site, wanted: Wanted) -> Result<Self, PlaygroundError> {
+        let (child, addresses) = start_on_either(program, site, wanted).await?;
+        Ok(Self { program: program.to_owned(), site: site.clone(), wanted, addresses, child })
     }
 
     /// `kill -9`, at once.
@@ -49,9 +55,10 @@ impl Receiver {
         self.child.kill().await.map_err(PlaygroundError::Process)
     }
 
-    /// Starts it again, on the same files and addresses.
+    /// Starts it again on the same files, and on the same addresses unless somebody has taken them.
     pub(super) async fn restart(&mut self) -> Result<(), PlaygroundError> {
-        (self.child, self.addresses) = spawn(&self.program, &self.config, &self.log).await?;
+        let wanted = Wanted { first: self.addresses, otherwise: self.wanted.otherwise };
+        (self.child, self.addresses) = start_on_either(&self.program, &self.site, wanted).await?;
         Ok(())
     }
 
@@ -73,6 +80,29 @@ impl Receiver {
         }
         self.kill().await
     }
+}
+
+async fn start_on_either(
+    program: &Path,
+    site: &Site,
+    wanted: Wanted,
+) -> Result<(Child, Addresses), PlaygroundError> {
+    let (child, addresses) = match start_on(program, site, wanted.first).await {
+        Err(PlaygroundError::NotReady { .. }) => start_on(program, site, wanted.otherwise).await?,
+        started => started?,
+    };
+    // For a restart, and for who reads the configuration: the ports that are really used.
+    site.write_config(addresses).map_err(PlaygroundError::Files)?;
+    Ok((child, addresses))
+}
+
+async fn start_on(
+    program: &Path,
+    site: &Site,
+    addresses: Addresses,
+) -> Result<(Child, Addresses), PlaygroundError> {
+    site.write_config(addresses).map_err(PlaygroundError::Files)?;
+    spawn(program, &site.config(), &site.log()).await
 }
 
 /// Starts the process and waits until it is ready to take deliveries.

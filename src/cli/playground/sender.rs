@@ -78,29 +78,28 @@ impl Answer {
     }
 }
 
-/// Posts orders to one receiver. Cheap to clone.
+/// Posts orders. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     client: reqwest::Client,
-    receiver: SocketAddr,
     signer: Verifier,
     clock: Clock,
 }
 
 impl Sender {
     /// A sender that shares `secret` with the receiver.
-    pub(super) fn new(receiver: SocketAddr, secret: Secret, clock: Clock) -> Result<Self, PlaygroundError> {
+    pub(super) fn new(secret: Secret, clock: Clock) -> Result<Self, PlaygroundError> {
         let scheme = VerifyConfig { scheme: "standard-webhooks".into(), ..VerifyConfig::default() };
         let signer = Verifier::new(&scheme, vec![secret]).map_err(PlaygroundError::Signer)?;
-        Ok(Self { client: client()?, receiver, signer, clock })
+        Ok(Self { client: client()?, signer, clock })
     }
 
-    /// Posts the order, signed if its source wants that.
-    pub(super) async fn post(&self, order: &Order) -> Result<Answer, PlaygroundError> {
+    /// Posts the order to a receiver, signed if its source wants that.
+    pub(super) async fn post(&self, receiver: SocketAddr, order: &Order) -> Result<Answer, PlaygroundError> {
         let target = format!("/hooks/{}", order.source);
         let mut request = self
             .client
-            .post(format!("http://{}{target}", self.receiver))
+            .post(format!("http://{receiver}{target}"))
             .header("content-type", "application/json")
             .header("idempotency-key", &order.event_id);
         if order.source == SHOP {

@@ -27,7 +27,7 @@ const SECRET_REFERENCE: (&str, &str) = ("\"env:", "\"");
 const SHOP_SECRET: &str = "SHOP_SECRET";
 
 /// The files of one playground.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Site {
     directory: PathBuf,
     /// Absolute.

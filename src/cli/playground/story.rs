@@ -82,7 +82,7 @@ impl Story<'_> {
 
     async fn first_delivery(&self, order: &Order, lines: &mut Vec<Line>) -> Result<Answer, PlaygroundError> {
         self.progress.step("first delivery");
-        let answer = self.sender.post(order).await?;
+        let answer = self.post(order).await?;
         let effects = self.effects(&[order]).await?;
         lines.push(Line {
             step: "first delivery",
@@ -104,7 +104,7 @@ impl Story<'_> {
         lines: &mut Vec<Line>,
     ) -> Result<(), PlaygroundError> {
         self.progress.step("the same again");
-        let answer = self.sender.post(order).await?;
+        let answer = self.post(order).await?;
         let effects = self.effects(&[order]).await?;
         let same = answer.repeats(first);
         lines.push(Line {
@@ -122,7 +122,7 @@ impl Story<'_> {
 
     async fn another_body(&self, order: &Order, lines: &mut Vec<Line>) -> Result<(), PlaygroundError> {
         self.progress.step("same key, other body");
-        let answer = self.sender.post(&order.with_amount(OTHER_AMOUNT_CENTS)).await?;
+        let answer = self.post(&order.with_amount(OTHER_AMOUNT_CENTS)).await?;
         let effects = self.effects(&[order]).await?;
         lines.push(Line {
             step: "same key, other body",
@@ -139,10 +139,8 @@ impl Story<'_> {
 
     async fn crowd(&self, order: &Order, lines: &mut Vec<Line>) -> Result<(), PlaygroundError> {
         self.progress.step("fifty at once");
-        let answers: Vec<Answer> = join_all((0..CROWD).map(|_| self.sender.post(order)))
-            .await
-            .into_iter()
-            .collect::<Result<_, _>>()?;
+        let answers: Vec<Answer> =
+            join_all((0..CROWD).map(|_| self.post(order))).await.into_iter().collect::<Result<_, _>>()?;
         let count = |outcome| answers.iter().filter(|answer| answer.is(200, outcome)).count();
         let (applied, replayed) = (count(Outcome::Applied), count(Outcome::Replayed));
         let same = answers.iter().all(|answer| answer.repeats(&answers[0]));
@@ -168,7 +166,7 @@ impl Story<'_> {
     async fn forgery(&self, lines: &mut Vec<Line>) -> Result<(), PlaygroundError> {
         self.progress.step("forged signature");
         let order = self.order(SHOP, "order_created");
-        let answer = self.forger.post(&order).await?;
+        let answer = self.forger.post(self.receiver.addresses.public, &order).await?;
         let effects = self.effects(&[&order]).await?;
         lines.push(Line {
             step: "forged signature",
@@ -193,8 +191,8 @@ impl Story<'_> {
         self.progress.step("kill -9 between insert and commit");
         self.books.set_pace(ENDLESS).await?;
         let sender = self.sender.clone();
-        let sent = order.clone();
-        let delivery = tokio::spawn(async move { sender.post(&sent).await });
+        let (receiver, sent) = (self.receiver.addresses.public, order.clone());
+        let delivery = tokio::spawn(async move { sender.post(receiver, &sent).await });
         let held = self.wait_until_held().await;
         self.receiver.kill().await?;
         let answer = delivery.await.map_err(|_| PlaygroundError::SenderLost)?;
@@ -235,7 +233,7 @@ impl Story<'_> {
         self.progress.step("restart, and the sender's retry");
         self.books.set_pace(1).await?;
         self.receiver.restart().await?;
-        let answer = self.sender.post(order).await?;
+        let answer = self.post(order).await?;
         let effects = self.effects(&[order]).await?;
         lines.push(Line {
             step: "restart, and the sender's retry",
@@ -259,7 +257,7 @@ impl Story<'_> {
         self.progress.step("all of it once more");
         let mut answers = Vec::with_capacity(orders.len());
         for order in orders {
-            answers.push(self.sender.post(order).await?);
+            answers.push(self.post(order).await?);
         }
         let replayed = answers.iter().filter(|answer| answer.is(200, Outcome::Replayed)).count();
         let same = answers.first().is_some_and(|answer| answer.repeats(first));
@@ -280,6 +278,10 @@ impl Story<'_> {
 
     fn order(&self, source: &'static str, event_type: &str) -> Order {
         Order::new(source, event_type, clock::new_id(), AMOUNT_CENTS)
+    }
+
+    async fn post(&self, order: &Order) -> Result<Answer, PlaygroundError> {
+        self.sender.post(self.receiver.addresses.public, order).await
     }
 
     async fn effects(&self, orders: &[&Order]) -> Result<Effects, PlaygroundError> {

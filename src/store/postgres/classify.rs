@@ -53,15 +53,14 @@ fn kind(error: &sqlx::Error) -> StoreErrorKind {
         sqlx::Error::Database(error) => {
             error.code().map_or(StoreErrorKind::Unavailable, |c| kind_of_code(&c))
         }
-        // What another version wrote is not what is read.
-        sqlx::Error::ColumnNotFound(_)
+        // What a handler asked for, or another version wrote, is not what is read.
+        sqlx::Error::RowNotFound
+        | sqlx::Error::TypeNotFound { .. }
+        | sqlx::Error::ColumnNotFound(_)
         | sqlx::Error::ColumnIndexOutOfBounds { .. }
         | sqlx::Error::ColumnDecode { .. }
-        | sqlx::Error::Decode(_) => StoreErrorKind::Schema,
-        // Rust code of a handler asked for what was not there.
-        sqlx::Error::RowNotFound | sqlx::Error::TypeNotFound { .. } | sqlx::Error::Encode(_) => {
-            StoreErrorKind::Statement
-        }
+        | sqlx::Error::Encode(_)
+        | sqlx::Error::Decode(_) => StoreErrorKind::Statement,
         _ => StoreErrorKind::Unavailable,
     }
 }

@@ -1,7 +1,6 @@
 //! The ledger: what arrived and what became of it.
 //!
-//! Differs from SQLite because one event's lines are found through Bloom filters, so that the
-//! index costs next to nothing on the way in; they are read before anything else narrows them.
+//! Differs from SQLite because one event's lines are found through an index of their own.
 
 use std::time::Duration;
 

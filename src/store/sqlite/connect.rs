@@ -104,3 +104,45 @@ fn explain(options: &SqliteConnectOptions, error: &StoreError) -> StoreError {
 fn refusal(reason: String) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, OPENING, reason)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+
+    /// What is wrong with a URL, in the words an operator reads.
+    async fn refused(url: &str) -> String {
+        let error = SqliteStore::connect(url, Clock::system()).await.expect_err("refused");
+        assert_eq!(error.kind, StoreErrorKind::Unavailable, "{error:?}");
+        std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default()
+    }
+
+    #[tokio::test]
+    async fn what_cannot_keep_events_is_refused_with_the_way_out() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let here = directory.path().display();
+        assert!(refused("sqlite::memory:").await.contains("name a file"));
+        assert!(refused("sqlite://inbox.db?mode=memory").await.contains("name a file"));
+        assert!(refused(&format!("sqlite://{here}")).await.contains("is a directory"));
+        assert!(refused(&format!("sqlite://{here}/no/inbox.db")).await.contains("make its directory first"));
+        std::fs::write(directory.path().join("text"), "no database, but long enough to be one ".repeat(99))
+            .expect("writes");
+        assert!(refused(&format!("sqlite://{here}/text")).await.contains("not a database"));
+        assert!(!refused(&format!("sqlite://{here}/x.db?nonsense=1")).await.is_empty());
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn only_the_owner_can_read_a_new_file() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let directory = tempfile::tempdir().expect("a directory");
+        let url = format!("sqlite://{}/inbox.db", directory.path().display());
+        let store = SqliteStore::connect(&url, Clock::system()).await.expect("opens");
+        store.migrate().await.expect("migrates");
+        for file in ["inbox.db", "inbox.db-wal"] {
+            let metadata = std::fs::metadata(directory.path().join(file)).expect("a file");
+            assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{file}");
+        }
+    }
+}

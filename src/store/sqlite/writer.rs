@@ -301,3 +301,62 @@ impl Watchdog {
         deadline != u64::MAX && self.origin.elapsed().as_micros() > u128::from(deadline)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::str::FromStr;
+
+    use super::*;
+
+    const WAIT: Duration = Duration::from_secs(5);
+
+    async fn writer() -> (Writer, tempfile::TempDir) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let url = format!("sqlite://{}/w.db?mode=rwc", directory.path().display());
+        let writer = Writer::new(SqliteConnectOptions::from_str(&url).expect("a URL"));
+        let mut lease = writer.begin(WAIT, None).await.expect("begins");
+        lease.execute("create", sqlx::query("CREATE TABLE t (x INTEGER UNIQUE)")).await.expect("creates");
+        lease.commit().await.expect("commits");
+        (writer, directory)
+    }
+
+    async fn rows(writer: &Writer) -> i64 {
+        let mut lease = writer.begin(WAIT, None).await.expect("begins");
+        sqlx::query_scalar("SELECT count(*) FROM t").fetch_one(lease.statement()).await.expect("counts")
+    }
+
+    #[tokio::test]
+    async fn after_a_rollback_of_sqlites_own_nothing_more_is_written() {
+        let (writer, _directory) = writer().await;
+        let mut lease = writer.begin(WAIT, None).await.expect("begins");
+        lease.execute("insert", sqlx::query("INSERT INTO t VALUES (1)")).await.expect("inserts");
+        let rolls_back = sqlx::query("INSERT OR ROLLBACK INTO t VALUES (1)");
+        lease.execute("insert", rolls_back).await.expect_err("not unique");
+        // Without a transaction this would stand alone.
+        lease.execute("insert", sqlx::query("INSERT INTO t VALUES (2)")).await.expect_err("refused");
+        lease.commit().await.expect_err("nothing to commit");
+        assert_eq!(rows(&writer).await, 0);
+    }
+
+    #[tokio::test]
+    async fn a_stopped_statement_leaves_a_connection_of_use() {
+        let (writer, _directory) = writer().await;
+        for _ in 0..3 {
+            let mut lease = writer.begin(WAIT, Some(Duration::from_millis(50))).await.expect("begins");
+            let endless = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n)
+                INSERT INTO t SELECT count(*) FROM n";
+            let error = lease.execute("insert", sqlx::query(endless)).await.expect_err("stopped");
+            assert_eq!(error.kind, StoreErrorKind::StatementTimeout);
+        }
+        assert_eq!(rows(&writer).await, 0);
+    }
+
+    #[tokio::test]
+    async fn a_lease_dropped_by_a_thread_without_a_runtime_is_rolled_back() {
+        let (writer, _directory) = writer().await;
+        let mut lease = writer.begin(WAIT, None).await.expect("begins");
+        lease.execute("insert", sqlx::query("INSERT INTO t VALUES (1)")).await.expect("inserts");
+        std::thread::spawn(move || drop(lease)).join().expect("no panic");
+        assert_eq!(rows(&writer).await, 0);
+    }
+}

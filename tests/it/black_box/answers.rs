@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{GITHUB, all_at_once, github, slow_source};
+use super::{GITHUB, all_at_once, github, patient, slow_source};
 use crate::support::app::{SHOP, order};
 use crate::support::on_both_stores;
 use crate::support::{Backend, Request, Setup};
@@ -142,8 +142,8 @@ on_both_stores! {
     }
 
     async fn a_full_queue_is_answered_503_with_retry_after(backend: Backend) {
-        let app = Setup::new(backend)
-            .sources(&slow_source(backend, "slow", 1.0))
+        let app = patient(Setup::new(backend))
+            .sources(&slow_source(backend, "slow", 1.0).await)
             .set("inbox.queue", "1")
             .set("inbox.max_batch", "1")
             .start()

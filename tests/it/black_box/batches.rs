@@ -83,9 +83,15 @@ on_both_stores! {
     async fn one_item_without_an_id_refuses_the_whole_list_before_anything_is_stored(backend: Backend) {
         let app = Setup::new(backend).sources(LIST).start().await;
         app.deliver("list", format!("[{},{{}}]", order("a"))).await.expect_problem(400, "missing-event-id");
-        app.deliver("list", "[]").await.expect_refusal();
         app.deliver("list", "{}").await.expect_refusal();
         assert_eq!(app.database.rows("processed_events").await, 0);
         assert_eq!(app.database.effects().await, 0);
+    }
+
+    async fn an_empty_list_is_taken_and_nothing_of_it_is_kept(backend: Backend) {
+        let app = Setup::new(backend).sources(LIST).start().await;
+        app.deliver("list", "[]").await.expect(200, "ignored");
+        app.deliver("wrapped", r#"{"notificationItems":[]}"#).await.expect(200, "ignored");
+        assert_eq!(app.database.rows("processed_events").await, 0);
     }
 }

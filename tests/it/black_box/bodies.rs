@@ -6,7 +6,7 @@ use crate::support::on_both_stores;
 use crate::support::{Backend, Request, Setup};
 
 /// As deep as a body may nest.
-const DEEPEST: usize = 128;
+const DEEPEST: usize = 127;
 
 fn nested(depth: usize) -> String {
     format!(r#"{{"id":"evt_deep","deep":{}{}}}"#, "[".repeat(depth - 1), "]".repeat(depth - 1))
@@ -136,14 +136,13 @@ on_both_stores! {
 
     async fn what_is_not_json_is_refused(backend: Backend) {
         let app = Setup::new(backend).and_source(GITHUB).start().await;
-        let bodies: [&[u8]; 8] = [
+        let bodies: [&[u8]; 7] = [
             b"",
             b" \n\t ",
             br#"{"id":"evt_1""#,
             b"{\"id\":\"evt_\xff\"}",
             br#"{"id":"evt_1"} {"id":"evt_2"}"#,
             br#"{"id":"evt_1",}"#,
-            br#"{"id":"\ud800"}"#,
             br#"{'id':'evt_1'}"#,
         ];
         for body in bodies {
@@ -153,15 +152,18 @@ on_both_stores! {
             let signed = app.send(&github("d1", body)).await;
             assert_eq!(signed.status, 400, "{shown}");
         }
-        app.deliver("shop", r#""a string""#).await.expect_problem(400, "missing-event-id");
+        // Half a surrogate pair is JSON, but no text, so no id.
+        app.deliver("shop", r#"{"id":"\ud800"}"#).await.expect_problem(400, "invalid-event-id");
+        app.deliver("shop", r#""a string""#).await.expect_problem(400, "malformed-body");
         assert_eq!(app.database.rows("processed_events").await, 0);
     }
 
     async fn json_that_a_database_cannot_hold_is_answered_not_failed(backend: Backend) {
         let app = Setup::new(backend).start().await;
-        // \u0000 in a text and a huge number are legal JSON; PostgreSQL's jsonb refuses the first.
+        // All three are legal JSON; PostgreSQL's jsonb refuses the first two.
         let bodies = [
             r#"{"id":"evt_nul","data":{"amount":1,"text":"a\u0000b"}}"#,
+            r#"{"id":"evt_half","data":{"amount":1,"text":"\ud800"}}"#,
             r#"{"id":"evt_huge","data":{"amount":1,"number":1e400}}"#,
         ];
         for body in bodies {

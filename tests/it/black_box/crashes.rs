@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use super::{all_at_once, slow_source};
+use super::{all_at_once, patient, slow_source};
 use crate::support::app::order;
 use crate::support::database::unique;
 use crate::support::http::Connection;
@@ -73,7 +73,7 @@ on_both_stores! {
     }
 
     async fn an_event_interrupted_between_insert_and_commit_is_new_afterwards(backend: Backend) {
-        let mut app = Setup::new(backend).sources(&slow_source(backend, "slow", 1.5)).start().await;
+        let mut app = patient(Setup::new(backend)).sources(&slow_source(backend, "slow", 1.5).await).start().await;
         let request = Request::post("/hooks/slow", r#"{"id":"evt_1"}"#);
         let mut first = Connection::open(app.public()).await.expect("connects");
         first.write(&request.bytes()).await.expect("writes");
@@ -96,7 +96,7 @@ on_both_stores! {
     }
 
     async fn sigterm_finishes_what_was_begun(backend: Backend) {
-        let mut app = Setup::new(backend).sources(&slow_source(backend, "slow", 1.0)).start().await;
+        let mut app = patient(Setup::new(backend)).sources(&slow_source(backend, "slow", 1.0).await).start().await;
         let request = Request::post("/hooks/slow", r#"{"id":"evt_1"}"#);
         let mut connection = Connection::open(app.public()).await.expect("connects");
         connection.write(&request.bytes()).await.expect("writes");

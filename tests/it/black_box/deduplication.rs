@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{GITHUB, all_at_once, github, slow_source};
+use super::{GITHUB, all_at_once, github, patient, slow_source};
 use crate::support::app::{SHOP, order};
 use crate::support::http::Connection;
 use crate::support::on_both_stores;
@@ -99,7 +99,7 @@ verify = { scheme = "none" }
 event_id = "body:/id"
 replay_errors = "none"
 [[source.handler]]
-sql = "INSERT INTO payments (event_id, account) SELECT id, payload ->> 'account' FROM event"
+sql = "INSERT INTO charges (event_id, account) SELECT id, payload ->> 'account' FROM event"
 [[source.handler]]
 sql = "INSERT INTO effects (source, event_id) SELECT source, id FROM event"
 "#;
@@ -111,7 +111,7 @@ sql = "INSERT INTO effects (source, event_id) SELECT source, id FROM event"
         app.deliver("payments", payment).await.expect(200, "applied");
         app.deliver("payments", payment).await.expect(200, "replayed");
         assert_eq!(app.database.effects_of("pay_1").await, 1);
-        assert_eq!(app.database.number("SELECT count(*) FROM payments").await, 1);
+        assert_eq!(app.database.number("SELECT count(*) FROM charges").await, 1);
     }
 
     async fn one_bad_event_among_many_takes_no_other_with_it(backend: Backend) {
@@ -133,8 +133,8 @@ sql = "INSERT INTO effects (source, event_id) SELECT source, id FROM event"
     }
 
     async fn a_second_copy_while_the_first_is_running_has_no_effect_of_its_own(backend: Backend) {
-        let app = Setup::new(backend)
-            .sources(&slow_source(backend, "slow", 1.0))
+        let app = patient(Setup::new(backend))
+            .sources(&slow_source(backend, "slow", 1.0).await)
             .set("inbox.inflight_wait", "\"300ms\"")
             .start()
             .await;

@@ -15,10 +15,14 @@ mod signatures;
 mod transport;
 
 use std::net::SocketAddr;
+use std::time::Instant;
+
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{AssertSqlSafe, Connection as _};
 
 use crate::support::app::SIGNING_SECRET;
 use crate::support::signing::hmac_hex;
-use crate::support::{Answer, Backend, Request, http};
+use crate::support::{Answer, Backend, Request, Setup, http};
 
 /// A sender like GitHub: the signature over the raw body, id and type in headers.
 const GITHUB: &str = r#"
@@ -42,16 +46,11 @@ fn github(delivery: &str, body: impl Into<Vec<u8>>) -> Request {
 }
 
 /// A source whose handler takes `seconds` before it adds its effect.
-fn slow_source(backend: Backend, name: &str, seconds: f32) -> String {
+async fn slow_source(backend: Backend, name: &str, seconds: f64) -> String {
     let pause = match backend {
         Backend::Postgres => format!("(SELECT pg_sleep({seconds})) IS NOT NULL"),
         // SQLite cannot sleep: it counts, for about as long.
-        Backend::Sqlite => {
-            let steps = (seconds * SQLITE_STEPS_PER_SECOND) as u64;
-            format!(
-                "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {steps}) SELECT max(i) FROM n) > 0"
-            )
-        }
+        Backend::Sqlite => format!("({}) > 0", sqlite_counting(sqlite_steps_in(seconds).await)),
     };
     format!(
         r#"
@@ -65,8 +64,26 @@ sql = "INSERT INTO effects (source, event_id) SELECT source, id FROM event WHERE
     )
 }
 
-/// Measured without optimization, on a slow machine.
-const SQLITE_STEPS_PER_SECOND: f32 = 1_500_000.0;
+fn sqlite_counting(steps: u64) -> String {
+    format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {steps}) SELECT max(i) FROM n"
+    )
+}
+
+/// How far SQLite counts in this time, on this machine, as busy as it is now.
+async fn sqlite_steps_in(seconds: f64) -> u64 {
+    const TRIAL: u64 = 200_000;
+    let mut connection = SqliteConnection::connect("sqlite::memory:").await.expect("SQLite opens");
+    let started = Instant::now();
+    let trial = sqlx::query(AssertSqlSafe(sqlite_counting(TRIAL))).fetch_one(&mut connection).await;
+    trial.expect("SQLite counts");
+    (TRIAL as f64 * seconds / started.elapsed().as_secs_f64()) as u64
+}
+
+/// Limits that a slow handler stays within, however busy the machine is.
+fn patient(setup: Setup) -> Setup {
+    setup.set("inbox.handler_timeout", "\"20s\"").set("inbox.deadline", "\"25s\"")
+}
 
 /// Sends all of these at the same time, each on a connection of its own.
 async fn all_at_once(address: SocketAddr, requests: Vec<Request>) -> Vec<Answer> {

@@ -105,7 +105,7 @@ name = "payments"
 verify = { scheme = "none" }
 event_id = "body:/id"
 [[source.handler]]
-sql = "INSERT INTO payments (event_id, account) SELECT id, payload ->> 'account' FROM event"
+sql = "INSERT INTO charges (event_id, account) SELECT id, payload ->> 'account' FROM event"
 [[source.handler]]
 sql = "INSERT INTO effects (source, event_id) SELECT source, id FROM event"
 "#;
@@ -113,10 +113,10 @@ sql = "INSERT INTO effects (source, event_id) SELECT source, id FROM event"
         let payment = r#"{"id":"pay_1","account":"acc_1"}"#;
         app.deliver("payments", payment).await.expect(422, "rejected");
 
-        let too_early = app.run(&["events", "retry", "--event-id", "pay_1"]);
+        let too_early = app.run(&["events", "retry", "--event-id", "pay_1", "--yes"]);
         assert_eq!(app.database.rows("dead_letters").await, 1, "{}", said(&too_early));
         app.database.execute("INSERT INTO accounts (id) VALUES ('acc_1')").await;
-        let retried = app.run(&["events", "retry", "--event-id", "pay_1"]);
+        let retried = app.run(&["events", "retry", "--event-id", "pay_1", "--yes"]);
         assert!(retried.status.success(), "{}", said(&retried));
 
         assert_eq!(app.database.effects_of("pay_1").await, 1);
@@ -144,5 +144,36 @@ sql = "INSERT INTO effects (source, event_id) SELECT source, id FROM event"
         let app = Setup::new(backend).start().await;
         let checked = app.run(&["check"]);
         assert!(checked.status.success(), "{}", said(&checked));
+    }
+
+    async fn a_forgotten_event_is_new_when_it_is_delivered_again(backend: Backend) {
+        let app = Setup::new(backend).effects_may_repeat().start().await;
+        app.deliver("shop", order("evt_1")).await.expect(200, "applied");
+        let forget = Request::new("DELETE", "/api/v1/events/shop/evt_1");
+        let refused = http::send(app.admin(), &forget).await.expect("answers");
+        assert_eq!(refused.status, 401, "not without the token");
+        let forget = forget.header("authorization", format!("Bearer {}", crate::support::app::ADMIN_TOKEN));
+        let forgotten = http::send(app.admin(), &forget).await.expect("answers");
+        assert!(forgotten.is_success(), "{}", forgotten.text());
+        app.deliver("shop", order("evt_1")).await.expect(200, "applied");
+        assert_eq!(app.database.effects_of("evt_1").await, 2);
+    }
+
+    async fn a_schema_newer_than_the_program_is_refused(backend: Backend) {
+        let mut app = Setup::new(backend).start().await;
+        assert_eq!(app.stop(), Some(0));
+        let (table, now) = match backend {
+            Backend::Sqlite => ("schema_migrations", "(SELECT max(applied_at) FROM schema_migrations)"),
+            Backend::Postgres => ("hooklatch.schema_migrations", "now()"),
+        };
+        let future = format!("INSERT INTO {table} (name, applied_at) VALUES ('9999_from_the_future', {now})");
+        app.database.execute(&future).await;
+        for command in ["migrate", "serve"] {
+            let refused = app.run(&[command]);
+            assert!(!refused.status.success(), "{command}: {}", said(&refused));
+            assert!(said(&refused).contains("9999_from_the_future"), "{command}: {}", said(&refused));
+        }
+        let status = app.run(&["migrate", "--status"]);
+        assert!(said(&status).contains("9999_from_the_future"), "{}", said(&status));
     }
 }

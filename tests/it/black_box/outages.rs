@@ -4,18 +4,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::GITHUB;
 use crate::support::app::order;
 use crate::support::cluster::Cluster;
 use crate::support::{Answer, Backend, Request, Setup, TestDatabase, http};
 
 const SENDERS: usize = 16;
+const OUTAGE: Duration = Duration::from_secs(5);
 const RECOVERS_WITHIN: Duration = Duration::from_secs(15);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_database_is_answered_503_and_recovery_needs_no_restart() {
     let cluster = tokio::task::spawn_blocking(Cluster::new).await.expect("a cluster starts");
     let database = Arc::new(TestDatabase::at(&cluster.url).await);
-    let app = Setup::new(Backend::Postgres).start_on(database).await;
+    let app = Setup::new(Backend::Postgres)
+        .and_source(GITHUB)
+        .set("inbox.deadline", "\"2s\"")
+        .set("inbox.handler_timeout", "\"1s\"")
+        .set("inbox.inflight_wait", "\"1s\"")
+        .start_on(database)
+        .await;
 
     let over = Arc::new(AtomicBool::new(false));
     let address = app.public();
@@ -42,11 +50,14 @@ async fn a_stopped_database_is_answered_503_and_recovery_needs_no_restart() {
 
     tokio::time::sleep(Duration::from_secs(1)).await;
     let cluster = stopped(cluster, "immediate").await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // Longer than a delivery may take: a shorter outage is waited for, and nobody notices it.
+    tokio::time::sleep(OUTAGE).await;
     let ready = http::send(address, &Request::new("GET", "/readyz")).await.expect("answers");
     assert_eq!(ready.status, 503, "not ready without its database");
     let alive = http::send(address, &Request::new("GET", "/healthz")).await.expect("answers");
     assert_eq!(alive.status, 200, "but alive: a restart would not help");
+    let unsigned = http::send(address, &Request::post("/hooks/github", "{}")).await.expect("answers");
+    unsigned.expect(401, "unverified");
     let cluster = started(cluster).await;
 
     let probe = Request::post("/hooks/shop", order("evt_probe"));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{all_at_once, slow_source};
+use super::{all_at_once, patient, slow_source};
 use crate::support::app::order;
 use crate::support::http::Connection;
 use crate::support::pgbouncer::PgBouncer;
@@ -43,8 +43,8 @@ async fn two_processes_under_the_same_load_agree_without_deadlock() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delivery_in_progress_in_another_process_is_answered_409_and_later_replayed() {
-    let one = Setup::new(BACKEND)
-        .sources(&slow_source(BACKEND, "slow", 2.0))
+    let one = patient(Setup::new(BACKEND))
+        .sources(&slow_source(BACKEND, "slow", 2.0).await)
         .set("inbox.inflight_wait", "\"300ms\"")
         .start()
         .await;
@@ -63,7 +63,7 @@ async fn a_delivery_in_progress_in_another_process_is_answered_409_and_later_rep
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_for_another_process_replays_its_answer() {
-    let one = Setup::new(BACKEND).sources(&slow_source(BACKEND, "slow", 0.7)).start().await;
+    let one = patient(Setup::new(BACKEND)).sources(&slow_source(BACKEND, "slow", 0.7).await).start().await;
     let two = one.replica();
     let request = Request::post("/hooks/slow", r#"{"id":"evt_1"}"#);
     let mut first = Connection::open(one.public()).await.expect("connects");
@@ -75,7 +75,7 @@ async fn who_waits_for_another_process_replays_its_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_that_migrate_at_the_same_moment_do_not_disturb_each_other() {
-    let setup = Setup::new(BACKEND).set("database.auto_migrate", "true");
+    let setup = Setup::new(BACKEND).set("database.acquire_timeout", "\"20s\"");
     let first = setup.start().await;
     let replicas = tokio::task::spawn_blocking(move || {
         let replicas: Vec<_> = std::thread::scope(|scope| {

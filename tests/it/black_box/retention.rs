@@ -13,6 +13,11 @@ use crate::support::{Backend, Request, Setup};
 const CLIENTS: usize = 20;
 const HAMMERING: Duration = Duration::from_secs(8);
 const WINDOW: Duration = Duration::from_secs(1);
+const EXPIRED_ROWS: u32 = 100_000;
+/// Generous: what is looked for is a delivery that waits for all of it.
+const SLOWEST_WHILE_PRUNING: Duration = Duration::from_secs(2);
+/// Rows are deleted a little later than they expire, so that none goes under a reader.
+const DELETED_AFTER: Duration = Duration::from_secs(7);
 
 /// A setup in which events and answers expire after `window`.
 fn forgetful(backend: Backend, window: &str) -> Setup {
@@ -21,7 +26,7 @@ fn forgetful(backend: Backend, window: &str) -> Setup {
         .set("retention.processed_events", &quoted)
         .set("retention.idempotency_keys", &quoted)
         .set("retention.dead_letters", &quoted)
-        .set("retention.outbox_sent", "\"1h\"")
+        .set("retention.outbox_sent", "\"2h\"")
         .effects_may_repeat()
 }
 
@@ -95,7 +100,7 @@ on_both_stores! {
         for n in 0..20 {
             app.deliver("shop", order(&format!("evt_{n}"))).await.expect(200, "applied");
         }
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + DELETED_AFTER * 3;
         while app.database.rows("processed_events").await > 0 {
             assert!(Instant::now() < deadline, "rows are still there");
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -108,7 +113,7 @@ on_both_stores! {
             app.deliver("shop", order(&format!("evt_{n}"))).await.expect(200, "applied");
         }
         assert_eq!(app.stop(), Some(0));
-        tokio::time::sleep(Duration::from_millis(1100)).await;
+        tokio::time::sleep(DELETED_AFTER).await;
         let dry = app.run(&["prune", "--dry-run"]);
         assert!(dry.status.success(), "{}", crate::support::app::said(&dry));
         assert!(crate::support::app::said(&dry).contains("20"), "{}", crate::support::app::said(&dry));
@@ -133,5 +138,42 @@ on_both_stores! {
         app.deliver("shop", old).await.expect_problem(422, "event-too-old");
         assert_eq!(app.database.effects().await, 0);
         assert_eq!(app.database.rows("dead_letters").await, 1);
+    }
+
+    async fn a_memory_shorter_than_the_sender_retries_is_refused_at_start(backend: Backend) {
+        let app = Setup::new(backend).start().await;
+        let refused = app.run_with("serve", &[("HOOKLATCH__SOURCE__0__RETRY_HORIZON", "31d")]);
+        let said = crate::support::app::said(&refused);
+        assert!(!refused.status.success(), "{said}");
+        assert!(said.contains("retention.processed_events"), "{said}");
+    }
+
+    async fn deliveries_are_answered_while_a_hundred_thousand_expired_rows_are_deleted(backend: Backend) {
+        let app = forgetful(backend, "1h").set("retention.prune_every", "\"10ms\"").start().await;
+        let (table, old) = match backend {
+            Backend::Sqlite => ("processed_events", "(SELECT processed_at FROM processed_events) / 2"),
+            Backend::Postgres => ("hooklatch.processed_events", "now() - interval '1 day'"),
+        };
+        app.deliver("shop", order("evt_model")).await.expect(200, "applied");
+        let columns = "consumer, source, event_type, state, status, processed_at, event_id";
+        let rows = format!(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {EXPIRED_ROWS}) \
+             INSERT INTO {table} ({columns}) \
+             SELECT 'shop', 'shop', '', 'applied', 200, {old}, 'old_' || i FROM n"
+        );
+        app.database.execute(&rows).await;
+        let mut slowest = Duration::ZERO;
+        let deadline = Instant::now() + Duration::from_secs(60);
+        for n in 0.. {
+            let sent = Instant::now();
+            app.deliver("shop", order(&format!("evt_{n}"))).await.expect(200, "applied");
+            slowest = slowest.max(sent.elapsed());
+            if n % 20 == 0 && app.database.rows("processed_events").await <= n + 2 {
+                break;
+            }
+            assert!(Instant::now() < deadline, "expired rows are still there");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(slowest < SLOWEST_WHILE_PRUNING, "a delivery waited {slowest:?} for the pruner");
     }
 }

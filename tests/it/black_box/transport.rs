@@ -166,4 +166,31 @@ on_both_stores! {
         }
         assert!(!connection.is_closed_within(Duration::from_millis(100)).await);
     }
+
+    async fn a_sender_that_speaks_http_1_0_is_served(backend: Backend) {
+        let app = Setup::new(backend).start().await;
+        let body = order("evt_old_style");
+        let mut connection = Connection::open(app.public()).await.expect("connects");
+        let request = format!("POST /hooks/shop HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        connection.write(request.as_bytes()).await.expect("writes");
+        connection.answer().await.expect("answers").expect(200, "applied");
+    }
+
+    async fn a_request_framed_in_two_ways_is_not_read_as_two(backend: Backend) {
+        let app = Setup::new(backend).start().await;
+        let hidden = Request::post("/hooks/shop", order("evt_hidden")).bytes();
+        let mut smuggler = Request::post("/hooks/shop", "")
+            .header("content-length", (hidden.len() + 5).to_string())
+            .header("transfer-encoding", "chunked")
+            .head();
+        smuggler.extend_from_slice(b"0\r\n\r\n");
+        smuggler.extend_from_slice(&hidden);
+        let mut connection = Connection::open(app.public()).await.expect("connects");
+        connection.write(&smuggler).await.expect("writes");
+        if let Ok(answer) = connection.answer().await {
+            answer.expect_refusal();
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(app.database.effects_of("evt_hidden").await, 0);
+    }
 }

@@ -9,9 +9,8 @@ use futures_util::future::join_all;
 use serde_json::json;
 
 use crate::support::app::{SIGNING_SECRET, TestApp, unix_now};
-use crate::support::on_both_stores;
 use crate::support::signing::{hmac_hex, standard_webhooks};
-use crate::support::{Answer, Backend, Request, Setup, TestDatabase};
+use crate::support::{Answer, Backend, Request, Setup, TestDatabase, on_both_stores};
 
 const CONFIG: &str = include_str!("../../../examples/orders/hooklatch.toml");
 const SCHEMA_POSTGRES: &str = include_str!("../../../examples/orders/schema.postgres.sql");
@@ -194,7 +193,7 @@ on_both_stores! {
         let second = warehouse(&app, overlapping).await;
         assert_eq!(second.status, 200, "{}", second.text());
         assert_eq!(second.json()["events"][0], json!({"event_id": "shp_3", "status": "applied"}));
-        assert_eq!(second.json()["events"][1], json!({"event_id": "shp_2", "status": "replayed"}));
+        assert_eq!(second.json()["events"][1], json!({"event_id": "shp_2", "status": "duplicate"}));
 
         assert_eq!(texts(&app, "SELECT id FROM shipments ORDER BY id").await, ["shp_1", "shp_2", "shp_3"]);
         assert_eq!(texts(&app, "SELECT status FROM orders").await, ["shipped"]);

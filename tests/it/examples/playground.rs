@@ -81,9 +81,13 @@ fn what_it_says_to_try_works_as_printed() {
     let commands = commands(&guide);
 
     let curl = find(&commands, "curl ");
-    for outcome in ["hooklatch-outcome: applied", "hooklatch-outcome: replayed"] {
-        let answer = shell(curl);
-        assert!(answer.to_ascii_lowercase().contains(outcome), "{curl}\n{answer}");
+    if Command::new("curl").arg("--version").output().is_err() {
+        eprintln!("no curl on this machine: its line is not tried");
+    } else {
+        for outcome in ["hooklatch-outcome: applied", "hooklatch-outcome: replayed"] {
+            let answer = shell(curl);
+            assert!(answer.to_ascii_lowercase().contains(outcome), "{curl}\n{answer}");
+        }
     }
     shell(find(&commands, " send "));
     let shown = shell(find(&commands, " events show "));

@@ -9,8 +9,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 
 use crate::support::app::PROGRAM;
-use crate::support::on_both_stores;
-use crate::support::{Backend, Request, TestDatabase, http};
+use crate::support::{Backend, Request, TestDatabase, http, on_both_stores};
 
 /// The example's process, killed at the end.
 struct Running {

@@ -147,6 +147,7 @@ async fn what_cannot_be_read_is_refused_with_the_reason() {
     let wrong = servers.operate("PUT", "/api/v1/sources").await;
     wrong.expect_problem(405, "method-not-allowed");
     assert_eq!(wrong.header("allow"), Some("GET"));
+    servers.operate("POST", "/metrics").await.expect_problem(405, "method-not-allowed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

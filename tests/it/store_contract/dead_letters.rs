@@ -61,11 +61,11 @@ pub(super) async fn a_dead_letter_comes_back_byte_for_byte(dialect: Dialect) {
 pub(super) async fn a_second_failure_replaces_the_first_and_counts(dialect: Dialect) {
     let db = Database::new(dialect).await;
     let mut delivery = plain(&["a", "b"]);
-    bury(&db, &delivery, DeathCause::Rejected, "first").await;
+    let first = bury(&db, &delivery, DeathCause::Rejected, "first").await;
     delivery.request.body = Bytes::from_static(b"second body");
-    let second = bury(&db, &delivery, DeathCause::Failed, "second").await;
+    bury(&db, &delivery, DeathCause::Failed, "second").await;
     delivery.events.truncate(1);
-    let third = bury(&db, &delivery, DeathCause::TooOld, "third").await;
+    bury(&db, &delivery, DeathCause::TooOld, "third").await;
 
     let letters = read(&db, all()).await;
     let told: Vec<_> =
@@ -73,8 +73,8 @@ pub(super) async fn a_second_failure_replaces_the_first_and_counts(dialect: Dial
     assert_eq!(
         told,
         [
-            (second[1], DeathCause::Failed, "second", 2, &b"second body"[..]),
-            (third[0], DeathCause::TooOld, "third", 3, &b"second body"[..]),
+            (first[0], DeathCause::TooOld, "third", 3, &b"second body"[..]),
+            (first[1], DeathCause::Failed, "second", 2, &b"second body"[..]),
         ]
     );
 }

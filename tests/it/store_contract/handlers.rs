@@ -203,10 +203,10 @@ impl Handler for Log {
             let id = &*event.key.event_id;
             match &mut connection {
                 HandlerConnection::Postgres(c) => {
-                    sqlx::query(LOG).bind(id).execute(&mut **c).await.map(drop)?
+                    sqlx::query(LOG).bind(id).execute(&mut **c).await.map(drop)?;
                 }
                 HandlerConnection::Sqlite(c) => {
-                    sqlx::query(LOG).bind(id).execute(&mut **c).await.map(drop)?
+                    sqlx::query(LOG).bind(id).execute(&mut **c).await.map(drop)?;
                 }
             }
             if id == self.poison {

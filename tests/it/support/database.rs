@@ -22,7 +22,7 @@ pub(crate) enum Backend {
 const BUSINESS_TABLES: &[&str] = &[
     "CREATE TABLE effects (source text NOT NULL, event_id text NOT NULL, amount bigint CHECK (amount >= 0))",
     "CREATE TABLE accounts (id text PRIMARY KEY)",
-    "CREATE TABLE payments (event_id text NOT NULL, account text NOT NULL REFERENCES accounts (id))",
+    "CREATE TABLE charges (event_id text NOT NULL, account text NOT NULL REFERENCES accounts (id))",
     "CREATE TABLE subscriptions (id text PRIMARY KEY, state text NOT NULL, version bigint NOT NULL)",
 ];
 

@@ -1,6 +1,6 @@
 //! What hooklatch holds itself to, and whether this run met it.
 
-use comfy_table::presets::{ASCII_MARKDOWN, UTF8_HORIZONTAL_ONLY};
+use comfy_table::presets::{ASCII_MARKDOWN, UTF8_FULL_CONDENSED};
 use comfy_table::{Table, TableStyle};
 
 use crate::plan::{Cell, Scenario};
@@ -60,7 +60,7 @@ pub(super) fn judge(summary: &Summary) -> Vec<Goal> {
 }
 
 pub(super) fn terminal(goals: &[Goal]) -> String {
-    format!("\nGoals\n{}\n", filled(UTF8_HORIZONTAL_ONLY, goals))
+    format!("\nGoals\n{}\n", filled(UTF8_FULL_CONDENSED, goals))
 }
 
 pub(super) fn markdown(goals: &[Goal]) -> String {

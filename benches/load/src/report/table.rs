@@ -1,6 +1,6 @@
 //! The table of all cells, for a terminal and as Markdown.
 
-use comfy_table::presets::{ASCII_MARKDOWN, UTF8_HORIZONTAL_ONLY};
+use comfy_table::presets::{ASCII_MARKDOWN, UTF8_FULL_CONDENSED};
 use comfy_table::{CellAlignment, Table, TableStyle};
 
 use crate::plan::Scenario;
@@ -38,7 +38,7 @@ pub(super) fn title(scenario: Scenario, large_rows: u64) -> String {
 pub(super) fn terminal(summary: &Summary, large_rows: u64) -> String {
     sections(summary)
         .map(|(scenario, rows)| {
-            let table = filled(UTF8_HORIZONTAL_ONLY, &rows);
+            let table = filled(UTF8_FULL_CONDENSED, &rows);
             format!("\n{}\n{table}\n", title(scenario, large_rows))
         })
         .collect()
@@ -107,6 +107,8 @@ fn columns(row: &Row) -> [String; HEADER.len()] {
     let poison = if row.cell.poison_per_mille > 0 { ", 1 % refused" } else { "" };
     let fault = if row.faults > 0 { " FAULT" } else { "" };
     let or_dash = |value: f64| if value < 0.5 { "–".into() } else { thousands(value) };
+    // What PostgreSQL does while another is measured is not theirs.
+    let database = |value: f64| if row.cell.target.uses_postgres() { or_dash(value) } else { "–".into() };
     [
         row.cell.connections.to_string(),
         format!("{}{poison}{fault}", row.cell.target.as_str()),
@@ -116,8 +118,8 @@ fn columns(row: &Row) -> [String; HEADER.len()] {
         milliseconds(row.p99_ms),
         mebibytes(row.peak_memory_bytes),
         or_dash(row.costs.server_micros),
-        or_dash(row.costs.database_micros),
-        or_dash(row.costs.log_bytes),
+        database(row.costs.database_micros),
+        database(row.costs.log_bytes),
         format!("{:.0} %", row.costs.generator_busy * 100.0),
     ]
 }

@@ -17,9 +17,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::generator::unix_now;
 use crate::machine::{self, Machine};
 use crate::plan::{Plan, RunOptions, Scenario};
-use crate::report::{self, Measurement, Results};
+use crate::report::{self, Results};
 use crate::store::cluster::{Cluster, URL_VARIABLE};
-use crate::target::{Database, Target, Workshop};
+use crate::target::{Target, Workshop};
 use cell::Measurer;
 use fleet::Fleet;
 
@@ -31,9 +31,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode> {
     let plan = Plan::new(options)?;
     let root = repository()?;
     let cluster_url = std::env::var(URL_VARIABLE).ok();
-    let needs_postgres =
-        plan.needs(|target| matches!(target.database(), Database::PostgresOwn | Database::PostgresPeer));
-    if needs_postgres && cluster_url.is_none() {
+    if plan.needs(Target::uses_postgres) && cluster_url.is_none() {
         let error = Command::new(root.join("scripts/postgres"))
             .args(["run", "--durable", "--"])
             .arg(std::env::current_exe()?)
@@ -79,11 +77,16 @@ async fn measure_all(
     clock.say(&format!("{} measurements, a durable write takes {} µs", plan.total(), machine.sync_micros));
 
     let bench = Bench { workshop, cluster, scratch: scratch.path(), plan, options, clock };
-    let mut measurements = Vec::new();
+    let mut results = Results {
+        measured_at: unix_now(),
+        machine,
+        plan: plan.clone(),
+        measurements: Vec::new(),
+        left_out: Vec::new(),
+    };
     for scenario in &plan.scenarios {
-        bench.measure(*scenario, &mut measurements).await?;
+        bench.measure(*scenario, &mut results).await?;
     }
-    let results = Results { measured_at: unix_now(), machine, plan: plan.clone(), measurements };
     report::publish(&results, &bench.workshop.root, options.write_docs)
 }
 
@@ -99,12 +102,13 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// One scenario: starts its targets, checks that they do the job, measures them in turns.
-    async fn measure(&self, scenario: Scenario, measurements: &mut Vec<Measurement>) -> Result<()> {
+    async fn measure(&self, scenario: Scenario, results: &mut Results) -> Result<()> {
         self.clock.say(&format!("── {}", scenario.as_str()));
         let mut fleet = Fleet::new(self, scenario);
         for target in self.plan.targets(scenario) {
             if let Err(error) = fleet.add(target).await {
                 self.clock.say(&format!("{} is left out: {error:#}", target.as_str()));
+                results.left_out.push(format!("{} in {}", target.as_str(), scenario.as_str()));
             }
         }
         let measurer = Measurer::new(self, &fleet);
@@ -114,12 +118,15 @@ impl Bench<'_> {
                 let mut order = cells.clone();
                 order.rotate_left(round % cells.len().max(1));
                 for cell in order {
-                    let Some(measurement) = measurer.measure(cell, round).await? else {
-                        self.clock.skip();
-                        continue;
-                    };
-                    self.clock.step(&measurement.line(self.plan.rounds));
-                    measurements.push(measurement);
+                    match measurer.measure(cell, round).await {
+                        Ok(Some(measurement)) => {
+                            self.clock.step(&measurement.line(self.plan.rounds));
+                            results.measurements.push(measurement);
+                        }
+                        Ok(None) => self.clock.skip(),
+                        // One round less in the median; a target that is gone says so every time.
+                        Err(error) => self.clock.step(&format!("not measured: {error:#}")),
+                    }
                 }
             }
         }

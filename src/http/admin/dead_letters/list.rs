@@ -2,7 +2,7 @@
 
 use actix_web::web::{Data, Json, Query};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::http::admin::dead_letters::DeadLetterSummary;
@@ -16,7 +16,7 @@ const DEFAULT_PAGE: u32 = 20;
 /// Small, because the store reads each letter with its body.
 const MAX_PAGE: u32 = 50;
 
-#[derive(Debug, Deserialize, IntoParams)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct DeadLettersQuery {
@@ -45,6 +45,7 @@ pub(in crate::http) struct DeadLetterList {
     path = "/api/v1/dead-letters",
     tag = "dead letters",
     security(("token" = [])),
+    params(DeadLettersQuery),
     responses(
         (status = 200, description = "Dead letters, without their bodies.", body = DeadLetterList),
         (status = 400, description = "The query cannot be read.", body = ProblemDocument,

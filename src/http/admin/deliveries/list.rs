@@ -3,7 +3,7 @@
 use actix_web::web::{Data, Json, Query};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::http::admin::deliveries::DeliveryView;
@@ -17,7 +17,7 @@ use crate::store::{LedgerEntry, LedgerFilter};
 const DEFAULT_PAGE: u32 = 100;
 const MAX_PAGE: u32 = 1_000;
 
-#[derive(Debug, Deserialize, IntoParams)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct DeliveriesQuery {
@@ -51,6 +51,7 @@ pub(in crate::http) struct DeliveryList {
     path = "/api/v1/deliveries",
     tag = "deliveries",
     security(("token" = [])),
+    params(DeliveriesQuery),
     responses(
         (status = 200, description = "One entry for each event of a delivery.", body = DeliveryList),
         (status = 400, description = "The query cannot be read.", body = ProblemDocument,

@@ -3,7 +3,7 @@
 use actix_web::web::{Data, Json, Path, Query};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use crate::http::admin::dead_letters::DeadLetterSummary;
 use crate::http::admin::deliveries::DeliveryView;
@@ -19,7 +19,7 @@ const MAX_DELIVERIES: u32 = 100;
 /// Most dead letters that are shown: one for each consumer.
 const MAX_DEAD_LETTERS: u32 = 20;
 
-#[derive(Debug, Deserialize, IntoParams)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct EventQuery {
@@ -62,7 +62,10 @@ struct EventView {
     path = "/api/v1/events/{event_id}",
     tag = "events",
     security(("token" = [])),
-    params(("event_id" = String, Path, description = "The event id as the sender wrote it, percent-encoded.")),
+    params(
+        ("event_id" = String, Path, description = "The event id as the sender wrote it, percent-encoded."),
+        EventQuery,
+    ),
     responses(
         (status = 200, description = "Everything that is known of the event.", body = EventHistory),
         (status = 404, description = "Nothing is known of the event.", body = ProblemDocument,

@@ -4,7 +4,7 @@ INSERT INTO dead_letters
      received_at, died_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, ?8, ?9, ?10, ?11, ?12)
 ON CONFLICT (consumer, event_id) DO UPDATE
-SET id = excluded.id, source = excluded.source, event_type = excluded.event_type, cause = excluded.cause,
+SET source = excluded.source, event_type = excluded.event_type, cause = excluded.cause,
     reason = excluded.reason, attempts = dead_letters.attempts + excluded.attempts,
     target = excluded.target, headers = excluded.headers, body = excluded.body,
     received_at = excluded.received_at, died_at = excluded.died_at
