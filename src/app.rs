@@ -13,6 +13,10 @@ use crate::config::{Config, Database, HttpSection, InboxSection, Retention, Stat
 use crate::http::{Limits, ServerSettings, ServerState, Services};
 use crate::inbox::{Inbox, InboxOptions};
 use crate::ledger::Ledger;
+use crate::outbox::Hints;
+use crate::outbox::destination::{self, DestinationSpec, OpenError};
+use crate::outbox::lane::LaneParts;
+use crate::outbox::relay::Relay;
 use crate::pruner::Pruner;
 use crate::source::Source;
 use crate::store::awaited::AwaitedStore;
@@ -29,6 +33,8 @@ const LEDGER_CAPACITY: usize = 100_000;
 pub enum Role {
     /// Takes deliveries.
     Receive,
+    /// Delivers the messages of the outbox.
+    Relay,
     /// Deletes what has expired.
     Prune,
 }
@@ -41,6 +47,12 @@ pub enum AppError {
         url: String,
         #[source]
         cause: StoreError,
+    },
+    #[error("cannot deliver to the destination {name}")]
+    Destination {
+        name: String,
+        #[source]
+        cause: OpenError,
     },
     #[error("cannot listen on {address} ({key}); stop what listens there, or choose another address")]
     Listen {
@@ -59,6 +71,8 @@ pub struct App {
     /// `None` without [`Role::Receive`].
     pub(crate) public: Option<TcpListener>,
     pub(crate) admin: TcpListener,
+    /// `None` without [`Role::Relay`], or without a destination.
+    pub(crate) relay: Option<Relay>,
     /// `None` without [`Role::Prune`].
     pub(crate) pruner: Option<Pruner>,
     /// Set when the database could not be reached yet.
@@ -108,8 +122,13 @@ impl App {
         let admin = listen("admin.listen", config.admin.listen)?;
         let (store, awaited) = open_or_await(&config.database, &clock).await?;
         let metrics = Arc::new(Metrics::new());
+        let relay = match roles.contains(&Role::Relay) && !config.destinations.is_empty() {
+            true => Some(relay(config, &store, &clock, &metrics)?),
+            false => None,
+        };
+        let hints = relay.as_ref().map(|relay| relay.hints.clone()).unwrap_or_default();
         let services = Services {
-            inbox: start_inbox(&store, config, &clock, &metrics),
+            inbox: start_inbox(&store, config, &clock, &metrics, hints),
             ledger: Ledger::start(store.clone(), LEDGER_CAPACITY, metrics.clone()),
             store: store.clone(),
             metrics: metrics.clone(),
@@ -127,7 +146,7 @@ impl App {
         });
         let settings = settings(&config.http);
         let auto_migrate = config.database.auto_migrate;
-        Ok(Self { state, services, settings, public, admin, pruner, awaited, auto_migrate })
+        Ok(Self { state, services, settings, public, admin, relay, pruner, awaited, auto_migrate })
     }
 }
 
@@ -181,16 +200,22 @@ async fn connect(database: &Database, clock: Clock) -> Result<Arc<dyn Store>, St
 }
 
 /// Starts the inbox over an open store, as `serve` does; for `events retry` too.
-pub fn start_inbox(store: &Arc<dyn Store>, config: &Config, clock: &Clock, metrics: &Arc<Metrics>) -> Inbox {
+pub fn start_inbox(
+    store: &Arc<dyn Store>,
+    config: &Config,
+    clock: &Clock,
+    metrics: &Arc<Metrics>,
+    hints: Hints,
+) -> Inbox {
     Inbox::start(
         store.clone(),
-        inbox_options(&config.inbox, &config.retention),
+        inbox_options(&config.inbox, &config.retention, hints),
         clock.clone(),
         metrics.clone(),
     )
 }
 
-fn inbox_options(inbox: &InboxSection, retention: &Retention) -> InboxOptions {
+fn inbox_options(inbox: &InboxSection, retention: &Retention, hints: Hints) -> InboxOptions {
     InboxOptions {
         writers: inbox.writers,
         max_batch: inbox.max_batch,
@@ -199,7 +224,33 @@ fn inbox_options(inbox: &InboxSection, retention: &Retention) -> InboxOptions {
         deadline: inbox.deadline,
         handler_timeout: inbox.handler_timeout,
         windows: retention.windows(),
+        hints,
     }
+}
+
+/// The relay over an open store, with everything it delivers to.
+fn relay(
+    config: &Config,
+    store: &Arc<dyn Store>,
+    clock: &Clock,
+    metrics: &Arc<Metrics>,
+) -> Result<Relay, AppError> {
+    let open = |spec: &DestinationSpec| {
+        destination::open(spec)
+            .map(|destination| (spec.clone(), destination))
+            .map_err(|cause| AppError::Destination { name: spec.name.to_string(), cause })
+    };
+    Ok(Relay {
+        parts: LaneParts {
+            store: store.clone(),
+            clock: clock.clone(),
+            metrics: metrics.clone(),
+            options: config.relay.options(),
+        },
+        destinations: config.destinations.iter().map(open).collect::<Result<_, _>>()?,
+        hints: Hints::new(config.destinations.iter().map(|spec| spec.name.clone())),
+        listen: config.relay.listen,
+    })
 }
 
 fn limits(http: &HttpSection) -> Limits {

@@ -1,4 +1,4 @@
-//! What applies the business change: SQL or Rust code.
+//! What applies the business change: SQL, a message to another system, or Rust code.
 //!
 //! A handler runs inside the inbox's transaction. It must not commit, roll back, or do I/O that
 //! the transaction cannot undo.
@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use sqlx::{PgConnection, SqliteConnection};
 
 use crate::event::{Event, EventKey};
+use crate::outbox::Forward;
 
 pub use crate::store::sql_handler::SqlHandler;
 
@@ -55,6 +56,8 @@ pub struct HandlerBinding {
 pub enum Step {
     /// A set-based statement over `event`.
     Sql(Arc<SqlHandler>),
+    /// A message in the outbox, once the other steps have succeeded.
+    Forward(Arc<Forward>),
     /// Rust code of the embedding program.
     Code(Arc<dyn Handler>),
 }
@@ -63,6 +66,7 @@ impl fmt::Debug for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sql(_) => f.write_str("Sql"),
+            Self::Forward(forward) => forward.fmt(f),
             Self::Code(_) => f.write_str("Code"),
         }
     }

@@ -15,6 +15,7 @@ pub mod json_pointer;
 pub mod json_scan;
 pub mod ledger;
 pub mod lifecycle;
+pub mod outbox;
 pub mod problem;
 pub mod pruner;
 pub mod reply;

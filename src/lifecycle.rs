@@ -4,8 +4,9 @@
 //! that is away is waited for; a schema that does not fit ends the process with the way out.
 //!
 //! Stop (SIGTERM, SIGINT): `/readyz` says 503; the public listener closes and answers what it has
-//! begun; the inbox settles what waits; the ledger writes what it holds; the pruner ends; the
-//! private listener closes; the database is closed. Each step has a time limit. A second signal
+//! begun; the inbox settles what waits; the ledger writes what it holds; the private listener closes;
+//! the relay finishes what is on its way and gives back the rest, and the pruner ends; the database is
+//! closed. Each step has a time limit. A second signal
 //! ends the process at once. A part that ends on its own is a crash: the rest stops in order and the
 //! exit code says so.
 
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Awaited};
 use crate::http::{self, ServerSettings, ServerState};
+use crate::outbox::relay;
 use crate::pruner;
 use crate::store::{MigrationStatus, Store, StoreError, StoreErrorKind};
 
@@ -141,6 +143,9 @@ struct Parts {
     public: Option<ServerHandle>,
     admin: ServerHandle,
     grace: Duration,
+    relay: Option<relay::Relay>,
+    /// How long the messages on their way may take.
+    drain: Duration,
     pruner: Option<pruner::Pruner>,
     preparation: Preparation,
     addresses: Addresses,
@@ -150,7 +155,7 @@ struct Parts {
 
 impl Parts {
     fn start(app: App) -> Result<Self, RunError> {
-        let App { state, services, settings, public, admin, pruner, awaited, auto_migrate } = app;
+        let App { state, services, settings, public, admin, relay, pruner, awaited, auto_migrate } = app;
         let mut tasks = JoinSet::new();
         let addresses = Addresses {
             public: public
@@ -175,6 +180,8 @@ impl Parts {
             public,
             admin,
             grace: settings.shutdown_timeout,
+            drain: relay.as_ref().map(|relay| relay.parts.options.drain).unwrap_or_default(),
+            relay,
             pruner,
             preparation: Preparation { store, awaited, auto_migrate },
             addresses,
@@ -203,6 +210,13 @@ impl Parts {
         }
         self.state.set_ready(true);
         tracing::info!(database.dialect = self.services.store.dialect().as_str(), "ready");
+        if let Some(relay) = self.relay.take() {
+            let stop = stop.clone();
+            self.tasks.spawn(async move {
+                relay::run(relay, stop).await;
+                "relay"
+            });
+        }
         if let Some(pruner) = self.pruner.take() {
             let stop = stop.clone();
             self.tasks.spawn(async move {
@@ -223,7 +237,7 @@ impl Parts {
         stop.cancel();
         within("close the private listener", STEP_LIMIT, self.admin.stop(true)).await;
         let tasks = async { while self.tasks.join_next().await.is_some() {} };
-        within("end the pruner", STEP_LIMIT, tasks).await;
+        within("finish the messages on their way", self.drain + STEP_LIMIT, tasks).await;
         within("close the database", STEP_LIMIT, self.services.store.close()).await;
         tracing::info!("stopped");
     }

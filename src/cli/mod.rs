@@ -5,13 +5,16 @@
 
 mod check;
 mod config_file;
+mod destinations;
 mod events;
 mod explain;
 mod failure;
 mod migrate;
 mod openapi;
+mod outbox;
 mod playground;
 mod prune;
+mod relay;
 mod secret;
 mod send;
 mod serve;
@@ -35,6 +38,7 @@ struct Cli {
 enum Command {
     Playground(playground::Playground),
     Serve(serve::Serve),
+    Relay(relay::Relay),
     Migrate(migrate::Migrate),
     Check(check::Check),
     Prune(prune::Prune),
@@ -44,6 +48,10 @@ enum Command {
     Secret(secret::SecretCommand),
     #[command(subcommand)]
     Events(events::Events),
+    #[command(subcommand)]
+    Outbox(outbox::Outbox),
+    #[command(subcommand)]
+    Destinations(destinations::Destinations),
     Openapi(openapi::Openapi),
 }
 
@@ -54,6 +62,7 @@ pub async fn run() -> ExitCode {
     let outcome = match command {
         Command::Playground(playground) => Box::pin(playground.run()).await,
         Command::Serve(serve) => Box::pin(serve.run()).await,
+        Command::Relay(relay) => Box::pin(relay.run()).await,
         Command::Migrate(migrate) => Box::pin(migrate.run()).await,
         Command::Check(check) => Box::pin(check.run()).await,
         Command::Prune(prune) => Box::pin(prune.run()).await,
@@ -61,6 +70,8 @@ pub async fn run() -> ExitCode {
         Command::Explain(explain) => Box::pin(explain.run()).await,
         Command::Secret(secret) => secret.run(),
         Command::Events(events) => Box::pin(events.run()).await,
+        Command::Outbox(outbox) => Box::pin(outbox.run()).await,
+        Command::Destinations(destinations) => Box::pin(destinations.run()).await,
         Command::Openapi(openapi) => openapi.run(),
     };
     match outcome {

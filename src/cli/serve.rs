@@ -19,28 +19,36 @@ pub(super) struct Serve {
     #[command(flatten)]
     file: ConfigFile,
     /// What this process does; several processes may share the roles
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["receive", "prune"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["receive", "relay", "prune"])]
     roles: Vec<Role>,
 }
 
 impl Serve {
     pub(super) async fn run(self) -> Result<(), Failure> {
-        let config = self.file.load()?;
-        let sources = config.run_time_sources();
-        let format = match config.log.format {
-            LogFormat::Pretty => subscriber::LogFormat::Pretty,
-            LogFormat::Json => subscriber::LogFormat::Json,
-        };
-        subscriber::install(format, &config.log.level).map_err(|error| Failure::new(error.to_string()))?;
-        for warning in &config.warnings {
-            tracing::warn!(config.key = warning.key, config.place = %warning.place, "{}", warning.message);
-        }
-        if sources.is_empty() && self.roles.contains(&Role::Receive) {
-            tracing::warn!("no [[source]] is configured: every delivery is answered 404");
-        }
-        let app = App::build(&config, sources, &self.roles, Clock::system()).await?;
-        Ok(lifecycle::run(app, print_addresses).await?)
+        serve(&self.file, &self.roles).await
     }
+}
+
+/// Runs a process in these roles.
+pub(super) async fn serve(file: &ConfigFile, roles: &[Role]) -> Result<(), Failure> {
+    let config = file.load()?;
+    let sources = config.run_time_sources();
+    let format = match config.log.format {
+        LogFormat::Pretty => subscriber::LogFormat::Pretty,
+        LogFormat::Json => subscriber::LogFormat::Json,
+    };
+    subscriber::install(format, &config.log.level).map_err(|error| Failure::new(error.to_string()))?;
+    for warning in &config.warnings {
+        tracing::warn!(config.key = warning.key, config.place = %warning.place, "{}", warning.message);
+    }
+    if sources.is_empty() && roles.contains(&Role::Receive) {
+        tracing::warn!("no [[source]] is configured: every delivery is answered 404");
+    }
+    if config.destinations.is_empty() && !roles.contains(&Role::Receive) && roles.contains(&Role::Relay) {
+        tracing::warn!("no [[destination]] is configured: no message is delivered");
+    }
+    let app = App::build(&config, sources, roles, Clock::system()).await?;
+    Ok(lifecycle::run(app, print_addresses).await?)
 }
 
 /// Tells people and scripts where the process listens: port 0 is a free one.

@@ -7,12 +7,14 @@ use serde::Deserialize;
 use super::Config;
 use super::admin::AdminSection;
 use super::database::DatabaseSection;
+use super::destination::{self, DestinationSection};
 use super::document::Document;
 use super::environment::Environment;
 use super::error::{ConfigError, Finding, Place};
 use super::http::HttpSection;
 use super::inbox::InboxSection;
 use super::log::LogSection;
+use super::relay::RelaySection;
 use super::report::Report;
 use super::retention::Retention;
 use super::source::{self, SourceSection};
@@ -29,8 +31,10 @@ pub(super) struct Written {
     pub(super) database: DatabaseSection,
     pub(super) retention: Retention,
     pub(super) inbox: InboxSection,
+    pub(super) relay: RelaySection,
     pub(super) log: LogSection,
     pub(super) source: Vec<SourceSection>,
+    pub(super) destination: Vec<DestinationSection>,
 }
 
 impl Config {
@@ -91,17 +95,22 @@ impl Written {
             .collect();
         self.retention.check(&horizons, report);
         self.inbox.check(self.database.max_connections, report);
+        self.relay.check(report);
         self.log.check(report);
         let dialect = database.as_ref().map(|database| database.url.dialect());
-        let sources = source::resolve_all(self.source, dialect, environment, report);
+        let destinations = destination::resolve_all(&self.destination, environment, report);
+        let names: Vec<_> = self.destination.into_iter().map(|section| section.name).collect();
+        let sources = source::resolve_all(self.source, &names, dialect, environment, report);
         Some(Config {
             http: self.http,
             admin,
             database: database?,
             retention: self.retention,
             inbox: self.inbox,
+            relay: self.relay,
             log: self.log,
             sources,
+            destinations,
             warnings: Vec::new(),
         })
     }

@@ -7,6 +7,7 @@
 mod address;
 pub mod admin;
 pub mod database;
+pub mod destination;
 mod document;
 pub mod duration;
 pub mod environment;
@@ -15,6 +16,7 @@ pub mod http;
 pub mod inbox;
 mod load;
 pub mod log;
+pub mod relay;
 mod report;
 pub mod retention;
 pub mod secret_ref;
@@ -27,15 +29,18 @@ mod tests;
 
 use std::sync::Arc;
 
+use crate::outbox::destination::DestinationSpec;
 use crate::source::Source;
 
 pub use admin::Admin;
 pub use database::{Database, DatabaseUrl, StatementCache};
+pub use destination::DestinationSection;
 pub use environment::Environment;
 pub use error::{ConfigError, Finding};
 pub use http::HttpSection;
 pub use inbox::InboxSection;
 pub use log::{LogFormat, LogSection};
+pub use relay::RelaySection;
 pub use retention::Retention;
 pub use secret_ref::SecretRef;
 pub use source::SourceConfig;
@@ -51,8 +56,10 @@ pub struct Config {
     pub database: Database,
     pub retention: Retention,
     pub inbox: InboxSection,
+    pub relay: RelaySection,
     pub log: LogSection,
     pub sources: Vec<SourceConfig>,
+    pub destinations: Vec<DestinationSpec>,
     /// What somebody should look at; `hooklatch check` shows it.
     pub warnings: Vec<Finding>,
 }

@@ -70,6 +70,7 @@ impl Retention {
             Prunable::IdempotencyKeys => self.idempotency_keys,
             Prunable::DeadLetters => self.dead_letters,
             Prunable::Deliveries => self.deliveries,
+            Prunable::OutboxSent => self.outbox_sent,
         }
     }
 

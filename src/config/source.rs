@@ -9,10 +9,12 @@ use serde::{Deserialize, Deserializer, de};
 use crate::envelope::{DEFAULT_FORM_FIELD, EnvelopeRules, Locator, Locators, OrderRule};
 use crate::handler::{HandlerBinding, SqlHandler, Step, TypeFilter};
 use crate::json_pointer::JsonPointer;
+use crate::outbox::Forward;
 use crate::signature::{Verifier, VerifyConfig};
 use crate::source::{KeyPolicy, MAX_HANDLERS, ReplayErrors, Source};
 use crate::store::Dialect;
 
+use super::destination;
 use super::duration;
 use super::environment::Environment;
 use super::report::Report;
@@ -86,8 +88,13 @@ pub struct HandlerSection {
     /// Event types; one that ends in `*` matches by prefix. Empty: every type.
     #[serde(default)]
     pub on: Vec<String>,
-    /// The statement over `event`: one text, or one for each dialect.
-    pub sql: SqlText,
+    /// The statement over `event`: one text, or one for each dialect. This or `forward`.
+    pub sql: Option<SqlText>,
+    /// The destination that events are sent on to, when the other handlers have succeeded.
+    pub forward: Option<String>,
+    /// With `forward`: JSON pointer to the id of what the events are about; messages of one aggregate
+    /// leave in order. Unset: where `order_by` finds the entity.
+    pub aggregate: Option<JsonPointer>,
 }
 
 /// A statement, the same for both databases or one for each.
@@ -126,6 +133,7 @@ impl SourceSection {
     fn resolve(
         self,
         at: &str,
+        destinations: &[String],
         dialect: Option<Dialect>,
         environment: &Environment,
         report: &mut Report,
@@ -161,7 +169,7 @@ impl SourceSection {
             .iter()
             .enumerate()
             .filter_map(|(number, handler)| {
-                handler.binding(&format!("{at}.handler[{number}].sql"), dialect, report)
+                handler.binding(&format!("{at}.handler[{number}]"), destinations, dialect, report)
             })
             .collect();
         let source = Source {
@@ -229,27 +237,60 @@ impl SourceSection {
 
 impl HandlerSection {
     /// `None` after an error was reported, or while the dialect is not known.
-    fn binding(&self, key: &str, dialect: Option<Dialect>, report: &mut Report) -> Option<HandlerBinding> {
-        let dialect = dialect?;
-        let Some(sql) = self.sql.for_dialect(dialect) else {
-            let dialect = dialect.as_str();
-            report.error(
-                key,
-                format!(
-                    "there is no statement for {dialect}, which database.url names; add {dialect} = \"…\""
-                ),
-            );
-            return None;
+    fn binding(
+        &self,
+        at: &str,
+        destinations: &[String],
+        dialect: Option<Dialect>,
+        report: &mut Report,
+    ) -> Option<HandlerBinding> {
+        let step = match (&self.sql, &self.forward) {
+            (Some(sql), None) => sql_step(sql, &format!("{at}.sql"), dialect, report),
+            (None, Some(name)) => {
+                let destination = destination::named(name, destinations, &format!("{at}.forward"), report);
+                let aggregate = self.aggregate.clone();
+                destination.map(|destination| Step::Forward(Arc::new(Forward { destination, aggregate })))
+            }
+            (Some(_), Some(_)) => {
+                report
+                    .error(at, "it has both sql and forward; write a handler for each, in the order wanted");
+                None
+            }
+            (None, None) => {
+                report.error(at, "it does nothing; add sql = \"…\" or forward = \"DESTINATION\"");
+                None
+            }
         };
-        let handler = SqlHandler::new(sql).map_err(|error| report.error(key, error.to_string())).ok()?;
-        Some(HandlerBinding { on: TypeFilter::new(&self.on), step: Step::Sql(Arc::new(handler)) })
+        if self.aggregate.is_some() && self.forward.is_none() {
+            report.error(
+                &format!("{at}.aggregate"),
+                "it orders messages, so it stands beside forward; remove it here",
+            );
+        }
+        Some(HandlerBinding { on: TypeFilter::new(&self.on), step: step? })
     }
+}
+
+/// `None` after an error was reported, or while the dialect is not known.
+fn sql_step(sql: &SqlText, key: &str, dialect: Option<Dialect>, report: &mut Report) -> Option<Step> {
+    let dialect = dialect?;
+    let Some(sql) = sql.for_dialect(dialect) else {
+        let dialect = dialect.as_str();
+        report.error(
+            key,
+            format!("there is no statement for {dialect}, which database.url names; add {dialect} = \"…\""),
+        );
+        return None;
+    };
+    let handler = SqlHandler::new(sql).map_err(|error| report.error(key, error.to_string())).ok()?;
+    Some(Step::Sql(Arc::new(handler)))
 }
 
 /// Checks the sources one by one and among themselves. One that is missing from the result has
 /// an error in the report.
 pub(super) fn resolve_all(
     sections: Vec<SourceSection>,
+    destinations: &[String],
     dialect: Option<Dialect>,
     environment: &Environment,
     report: &mut Report,
@@ -276,7 +317,7 @@ pub(super) fn resolve_all(
         .into_iter()
         .enumerate()
         .filter_map(|(number, section)| {
-            section.resolve(&format!("source[{number}]"), dialect, environment, report)
+            section.resolve(&format!("source[{number}]"), destinations, dialect, environment, report)
         })
         .collect()
 }
@@ -297,7 +338,7 @@ fn warn_of_borrowed_scopes(sections: &[SourceSection], report: &mut Report) {
     }
 }
 
-fn check_name(key: &str, name: &str, report: &mut Report) {
+pub(super) fn check_name(key: &str, name: &str, report: &mut Report) {
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
     if !starts_well || !is_plain || name.len() > MAX_NAME_BYTES {

@@ -146,6 +146,64 @@ the configuration cannot be used: 4 problems
 }
 
 #[test]
+fn a_handler_does_one_thing_and_forwards_to_what_there_is() {
+    assert_snapshot!(wrong(&format!("{SHOP}
+[[source.handler]]
+forward = 'crm'
+[[source.handler]]
+on = ['x']
+[[source.handler]]
+sql = 'SELECT 1'
+forward = 'erp'
+[[source.handler]]
+sql = 'SELECT id FROM event'
+aggregate = '/data/id'
+[[destination]]
+name = 'erp'
+url = 'https://erp.example/in'
+")), @r#"
+the configuration cannot be used: 4 problems
+  hooklatch.toml:8: source[0].handler[0].forward: there is no destination "crm"; there are erp
+  hooklatch.toml:9: source[0].handler[1]: it does nothing; add sql = "…" or forward = "DESTINATION"
+  hooklatch.toml:11: source[0].handler[2]: it has both sql and forward; write a handler for each, in the order wanted
+  hooklatch.toml:16: source[0].handler[3].aggregate: it orders messages, so it stands beside forward; remove it here
+"#);
+}
+
+#[test]
+fn a_destination_that_cannot_work_is_refused_in_words() {
+    assert_snapshot!(wrong("
+[relay]
+lease = '1ms'
+[[destination]]
+name = 'erp'
+url = 'amqp://erp.example/in'
+concurrency = 0
+timeout = '0s'
+permanent_statuses = [422, 500]
+headers = { host = 'x', 'a b' = 'y' }
+[[destination]]
+name = 'erp'
+url = 'nowhere'
+backoff_first = '1h'
+sign = { scheme = 'standard-webhooks' }
+"), @r#"
+the configuration cannot be used: 11 problems
+  hooklatch.toml:3: relay.lease: write a time from 1s to 1h
+  hooklatch.toml:6: destination[0].url: "amqp" is no scheme this program delivers to; write https://HOST/PATH
+  hooklatch.toml:7: destination[0].concurrency: write a number from 1 to 1024
+  hooklatch.toml:8: destination[0].timeout: write a time longer than nothing, up to 1h
+  hooklatch.toml:9: destination[0].permanent_statuses: 500 cannot be permanent; write statuses from 400 to 499, and neither 408, 410 nor 429
+  hooklatch.toml:10: destination[0].headers.a b: this is not the name of a header
+  hooklatch.toml:10: destination[0].headers.host: the relay sets this header itself; remove it
+  hooklatch.toml:12: destination[1].name: destination[0] is called "erp" too; give one of them another name
+  hooklatch.toml:13: destination[1].url: this is not a URL; write https://HOST/PATH
+  hooklatch.toml:14: destination[1].backoff_first: 1h is longer than backoff_longest (15m); shorten it
+  hooklatch.toml:15: destination[1].sign: scheme `standard-webhooks` needs at least one secret: secrets = ["env:NAME"]
+"#);
+}
+
+#[test]
 fn retention_windows_that_contradict_each_other_are_refused_in_words() {
     assert_snapshot!(wrong(&format!("
 [retention]
@@ -329,6 +387,7 @@ mod documented {
 
     use super::super::admin::AdminSection;
     use super::super::database::DatabaseSection;
+    use super::super::destination::DestinationSection;
     use super::super::load::Written;
     use super::super::source::{HandlerSection, SourceSection};
     use super::super::*;
@@ -342,6 +401,7 @@ mod documented {
         assert_eq!(written.database, DatabaseSection::default());
         assert_eq!(written.retention, Retention::default());
         assert_eq!(written.inbox, InboxSection::default());
+        assert_eq!(written.relay, RelaySection::default());
         assert_eq!(written.log, LogSection::default());
         assert!(written.source.is_empty());
     }
@@ -351,10 +411,13 @@ mod documented {
         let environment = Environment::from_iter([
             ("SHOP_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
             ("HOOKLATCH_ADMIN_TOKEN", "y"),
+            ("CRM_TOKEN", "Bearer z"),
+            ("CRM_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
         ]);
         let config = Config::parse("config.default.toml", &uncommented(), &environment).expect("valid");
         assert_eq!(config.sources.len(), 1);
-        assert_eq!(config.sources[0].section.handler.len(), 1);
+        assert_eq!(config.sources[0].section.handler.len(), 2);
+        assert_eq!(config.destinations.len(), 1);
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
     }
 
@@ -368,15 +431,17 @@ mod documented {
             }
             sections.entry(current.clone()).or_default().push_str(&format!("\n{line}"));
         }
-        let known: [(&str, &[&str]); 8] = [
+        let known: [(&str, &[&str]); 10] = [
             ("http", fields::<HttpSection>()),
             ("admin", fields::<AdminSection>()),
             ("database", fields::<DatabaseSection>()),
             ("retention", fields::<Retention>()),
             ("inbox", fields::<InboxSection>()),
+            ("relay", fields::<RelaySection>()),
             ("log", fields::<LogSection>()),
             ("source", fields::<SourceSection>()),
             ("source.handler", fields::<HandlerSection>()),
+            ("destination", fields::<DestinationSection>()),
         ];
         for (section, keys) in known {
             for key in keys {

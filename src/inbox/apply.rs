@@ -2,19 +2,23 @@
 //!
 //! Exists once, over the verbs of [`Batch`]; the dialects hold SQL and binds. In order: claim the
 //! idempotency keys, insert the event keys, read the rest back, run the handlers over what is
-//! fresh, write what deviates from the expected, answer, commit. Nothing is sent before the commit.
+//! fresh, write their messages into the outbox and what deviates from the expected, answer, commit.
+//! Nothing is sent before the commit.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 
 use crate::clock;
 use crate::event::{Delivery, EventKey};
-use crate::handler::HandlerReply;
+use crate::handler::{HandlerBinding, HandlerReply, Step};
 use crate::inbox::answers;
 use crate::inbox::claims::Claims;
 use crate::inbox::outcome::{Answer, EventState};
 use crate::inbox::slots::{Fate, Slots, Standing};
+use crate::outbox::forward::Outgoing;
 use crate::reply::Reply;
 use crate::source::{HandlerMask, ReplayErrors, Source};
 use crate::store::{
@@ -59,6 +63,8 @@ pub(super) struct Committed {
     pub poisoned: usize,
     /// How long the transaction took, commit included.
     pub took: Duration,
+    /// The destinations that messages were written for.
+    pub forwarded: BTreeSet<Arc<str>>,
 }
 
 /// Why a batch was not committed.
@@ -87,15 +93,16 @@ pub(super) async fn apply(
     let mut batch = store.begin(terms.limits).await?;
     let claims = Claims::make(&mut *batch, deliveries, terms.windows).await?;
     let slots = Slots::collect(deliveries, |at| claims.is_open(at));
-    let mut run = Run { batch, slots, terms, mode, chunk };
+    let mut run = Run { batch, slots, terms, mode, chunk, forwards: Vec::new(), forwarded: BTreeSet::new() };
 
     run.insert_or_read_back().await?;
     run.refuse_what_cannot_be_judged().await?;
     run.run_handlers_in_waves().await?;
     run.exclude_half_failed_batches()?;
+    run.forward().await?;
     run.write_deviations().await?;
 
-    let Run { mut batch, slots, .. } = run;
+    let Run { mut batch, slots, forwarded, .. } = run;
     let poisoned = count_poisoned(&slots);
     let answers = answers::compose(deliveries, &claims, &slots);
     claims.settle(&mut *batch, &answers).await?;
@@ -104,6 +111,7 @@ pub(super) async fn apply(
         answers: answers.into_iter().map(|a| a.answer).collect(),
         poisoned,
         took: started.elapsed(),
+        forwarded,
     })
 }
 
@@ -114,6 +122,9 @@ struct Run<'a> {
     terms: &'a Terms,
     mode: &'a Mode,
     chunk: usize,
+    /// Applied events that go on, in the order in which they were applied.
+    forwards: Vec<usize>,
+    forwarded: BTreeSet<Arc<str>>,
 }
 
 impl<'a> Run<'a> {
@@ -272,7 +283,7 @@ impl<'a> Run<'a> {
         let mut groups: Vec<((*const Source, HandlerMask), Vec<usize>)> = Vec::new();
         for &at in wave {
             let slot = &self.slots.slots[at];
-            let plan = (std::sync::Arc::as_ptr(&slot.fresh.delivery.source), slot.mask);
+            let plan = (Arc::as_ptr(&slot.fresh.delivery.source), slot.mask);
             match groups.iter_mut().find(|(other, _)| *other == plan) {
                 Some((_, group)) => group.push(at),
                 None => groups.push((plan, vec![at])),
@@ -286,12 +297,36 @@ impl<'a> Run<'a> {
         let source = &self.slots.slots[first].fresh.delivery.source;
         let mask = self.slots.slots[first].mask;
         let events: Vec<FreshEvent<'a>> = group.iter().map(|&at| self.slots.slots[at].fresh).collect();
-        let results = self.batch.run_handlers(source, mask, &events, self.chunk).await?;
+        let sends_on = |binding: &HandlerBinding| matches!(binding.step, Step::Forward(_));
+        let results = match source.planned(mask).all(sends_on) {
+            true => events.iter().map(|_| HandlerResult::Applied(None)).collect(),
+            false => self.batch.run_handlers(source, mask, &events, self.chunk).await?,
+        };
+        let goes_on = source.planned(mask).any(sends_on);
         for (&at, result) in group.iter().zip(results) {
             let slot = &mut self.slots.slots[at];
             slot.standing = Standing::Settled(fate_of(result, &slot.fresh.delivery.source, slot.key()));
+            if goes_on && matches!(slot.standing, Standing::Settled(Fate::Applied(_))) {
+                self.forwards.push(at);
+            }
         }
         Ok(())
+    }
+
+    /// Writes the messages of the applied events that go on.
+    async fn forward(&mut self) -> Result<(), NotCommitted> {
+        let mut messages = Vec::new();
+        for &at in &self.forwards {
+            let slot = &self.slots.slots[at];
+            for binding in slot.fresh.delivery.source.planned(slot.mask) {
+                if let Step::Forward(forward) = &binding.step {
+                    messages.push(forward.message(slot.fresh));
+                    self.forwarded.insert(forward.destination.clone());
+                }
+            }
+        }
+        let messages: Vec<_> = messages.iter().map(Outgoing::as_new).collect();
+        Ok(self.batch.enqueue(&messages).await?)
     }
 
     /// Notes what the entities of the applied events have now seen.

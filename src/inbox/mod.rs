@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
 use crate::event::Delivery;
+use crate::outbox::Hints;
 use crate::store::{BatchLimits, Store, Windows};
 use crate::telemetry::metrics::Metrics;
 
@@ -55,6 +56,8 @@ pub struct InboxOptions {
     /// How long one statement, a handler's too, may run.
     pub handler_timeout: Duration,
     pub windows: Windows,
+    /// Who is told of messages for other systems.
+    pub hints: Hints,
 }
 
 /// The handle to the inbox. Cheap to clone.
@@ -100,8 +103,14 @@ impl Inbox {
             .map(|_| {
                 let (queue, jobs) = mpsc::channel(options.queue.max(1));
                 let executing = Arc::new(Executing::default());
-                let writer =
-                    Writer::new(store.clone(), terms, options.max_batch, executing.clone(), metrics.clone());
+                let writer = Writer::new(
+                    store.clone(),
+                    terms,
+                    options.max_batch,
+                    executing.clone(),
+                    metrics.clone(),
+                    options.hints.clone(),
+                );
                 tasks.spawn(writer.run(jobs, stop.clone()));
                 Lane { queue, executing }
             })

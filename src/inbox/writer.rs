@@ -18,6 +18,7 @@ use crate::inbox::answers;
 use crate::inbox::apply::{Committed, Mode, NotCommitted, Terms, apply};
 use crate::inbox::executing::Executing;
 use crate::inbox::outcome::Answer;
+use crate::outbox::Hints;
 use crate::store::{Store, StoreError, StoreErrorKind};
 use crate::telemetry::metrics::Metrics;
 
@@ -53,6 +54,7 @@ pub(super) struct Writer {
     executing: Arc<Executing>,
     metrics: Arc<Metrics>,
     chunk: AtomicUsize,
+    hints: Hints,
 }
 
 impl Writer {
@@ -62,9 +64,10 @@ impl Writer {
         max_batch: usize,
         executing: Arc<Executing>,
         metrics: Arc<Metrics>,
+        hints: Hints,
     ) -> Self {
         let max_batch = max_batch.max(1);
-        Self { store, terms, max_batch, executing, metrics, chunk: AtomicUsize::new(CLEAN_CHUNK) }
+        Self { store, terms, max_batch, executing, metrics, chunk: AtomicUsize::new(CLEAN_CHUNK), hints }
     }
 
     /// Works until `stop`, then settles what waits.
@@ -160,6 +163,7 @@ impl Writer {
 
     fn answer(&self, jobs: Vec<Job>, committed: Committed) {
         self.metrics.batch(jobs.len(), committed.took);
+        committed.forwarded.iter().for_each(|destination| self.hints.ring(destination));
         let chunk = self.chunk.load(Ordering::Relaxed);
         let next = if committed.poisoned > 0 { POISONED_CHUNK } else { (chunk * 2).min(CLEAN_CHUNK) };
         self.chunk.store(next, Ordering::Relaxed);

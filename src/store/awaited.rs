@@ -9,9 +9,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::outbox::{
+    AttemptRecord, Backlog, ClaimRequest, Claimed, DestinationState, Lease, MessageFilter, MessageRecord,
+    OutboxHints, OutboxStore, Settled, Settlement,
+};
 use super::{
     Batch, BatchLimits, DeadLetter, DeadLetterFilter, Dialect, EventRecord, LedgerEntry, LedgerFilter,
     MigrationStatus, Prunable, SqlHandler, Store, StoreError, StoreErrorKind,
@@ -123,5 +128,76 @@ impl Store for AwaitedStore {
 
     async fn forget_event(&self, key: &EventKey) -> Result<bool, StoreError> {
         self.there()?.forget_event(key).await
+    }
+}
+
+#[async_trait]
+impl OutboxStore for AwaitedStore {
+    async fn claim_messages(&self, request: &ClaimRequest<'_>) -> Result<Claimed, StoreError> {
+        self.there()?.claim_messages(request).await
+    }
+
+    async fn extend_leases(&self, held: &[Lease], lease: Duration) -> Result<Vec<Uuid>, StoreError> {
+        self.there()?.extend_leases(held, lease).await
+    }
+
+    async fn settle_messages(&self, settlements: &[Settlement]) -> Result<Settled, StoreError> {
+        self.there()?.settle_messages(settlements).await
+    }
+
+    async fn release_messages(&self, held: &[Lease]) -> Result<(), StoreError> {
+        self.there()?.release_messages(held).await
+    }
+
+    async fn outbox_hints(&self) -> Result<Option<Box<dyn OutboxHints>>, StoreError> {
+        self.there()?.outbox_hints().await
+    }
+
+    async fn destination_states(&self) -> Result<Vec<DestinationState>, StoreError> {
+        self.there()?.destination_states().await
+    }
+
+    async fn pause_destination(&self, name: &str, reason: &str) -> Result<(), StoreError> {
+        self.there()?.pause_destination(name, reason).await
+    }
+
+    async fn resume_destination(&self, name: &str) -> Result<bool, StoreError> {
+        self.there()?.resume_destination(name).await
+    }
+
+    async fn open_breaker(&self, name: &str, pause: Duration, reason: &str) -> Result<(), StoreError> {
+        self.there()?.open_breaker(name, pause, reason).await
+    }
+
+    async fn close_breaker(&self, name: &str) -> Result<(), StoreError> {
+        self.there()?.close_breaker(name).await
+    }
+
+    async fn backlog(&self) -> Result<Vec<Backlog>, StoreError> {
+        self.there()?.backlog().await
+    }
+
+    async fn messages(&self, filter: &MessageFilter) -> Result<Vec<MessageRecord>, StoreError> {
+        self.there()?.messages(filter).await
+    }
+
+    async fn count_messages(&self, filter: &MessageFilter) -> Result<u64, StoreError> {
+        self.there()?.count_messages(filter).await
+    }
+
+    async fn message_payload(&self, id: Uuid) -> Result<Option<Bytes>, StoreError> {
+        self.there()?.message_payload(id).await
+    }
+
+    async fn message_attempts(&self, id: Uuid) -> Result<Vec<AttemptRecord>, StoreError> {
+        self.there()?.message_attempts(id).await
+    }
+
+    async fn revive_messages(&self, ids: &[Uuid]) -> Result<u64, StoreError> {
+        self.there()?.revive_messages(ids).await
+    }
+
+    async fn discard_messages(&self, ids: &[Uuid]) -> Result<u64, StoreError> {
+        self.there()?.discard_messages(ids).await
     }
 }

@@ -11,6 +11,7 @@ pub mod awaited;
 mod bisect;
 pub mod error;
 mod migration;
+pub mod outbox;
 pub mod postgres;
 pub mod sql_handler;
 pub mod sqlite;
@@ -30,11 +31,12 @@ use crate::reply::Reply;
 use crate::source::{HandlerMask, Source};
 
 pub use error::{StoreError, StoreErrorKind};
+pub use outbox::{NewMessage, OutboxStore};
 pub use sql_handler::SqlHandler;
 
 /// A store, as the rest of the program sees it.
 #[async_trait]
-pub trait Store: Send + Sync + 'static {
+pub trait Store: OutboxStore + Send + Sync + 'static {
     fn dialect(&self) -> Dialect;
 
     // Schema
@@ -146,6 +148,9 @@ pub trait Batch: Send {
         events: &[FreshEvent<'_>],
         chunk: usize,
     ) -> Result<Vec<HandlerResult>, StoreError>;
+
+    /// Writes messages into the outbox, in this order.
+    async fn enqueue(&mut self, messages: &[NewMessage<'_>]) -> Result<(), StoreError>;
 
     /// Keeps events for a person. One dead letter an event: a second failure replaces the first
     /// under the first's id, so that an operator can try it again, and counts an attempt.
@@ -403,11 +408,13 @@ pub enum Prunable {
     IdempotencyKeys,
     DeadLetters,
     Deliveries,
+    /// Messages that were sent; others are never deleted by age.
+    OutboxSent,
 }
 
 impl Prunable {
-    pub const ALL: [Self; 4] =
-        [Self::ProcessedEvents, Self::IdempotencyKeys, Self::DeadLetters, Self::Deliveries];
+    pub const ALL: [Self; 5] =
+        [Self::ProcessedEvents, Self::IdempotencyKeys, Self::DeadLetters, Self::Deliveries, Self::OutboxSent];
 
     /// The table's name, and the key under `[retention]`.
     #[must_use]
@@ -417,6 +424,7 @@ impl Prunable {
             Self::IdempotencyKeys => "idempotency_keys",
             Self::DeadLetters => "dead_letters",
             Self::Deliveries => "deliveries",
+            Self::OutboxSent => "outbox_sent",
         }
     }
 }

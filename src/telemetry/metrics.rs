@@ -20,6 +20,7 @@ use prometheus_client::registry::{Metric, Registry};
 use crate::inbox::outcome::{EventOutcome, EventState, Outcome};
 use crate::store::Prunable;
 use crate::telemetry::metric_name::MetricName;
+use crate::telemetry::outbox_metrics::OutboxMetrics;
 
 /// The `source` label of deliveries that named no source of ours.
 pub const UNKNOWN_SOURCE: &str = "unknown";
@@ -94,6 +95,8 @@ pub struct Metrics {
     ledger_dropped: Counter,
     pruned: [Counter; Prunable::ALL.len()],
     prune_last_success: Gauge,
+    /// The outbox's.
+    pub outbox: OutboxMetrics,
     resident_memory: Gauge,
     uptime: Gauge,
 }
@@ -137,6 +140,7 @@ impl Metrics {
             pruned: Prunable::ALL
                 .map(|what| pruned.get_or_create_owned(&TableLabel { table: what.as_str() })),
             prune_last_success: add(&mut registry, MetricName::PruneLastSuccess, Gauge::default()),
+            outbox: OutboxMetrics::new(&mut registry),
             resident_memory: add(&mut registry, MetricName::ResidentMemory, Gauge::default()),
             uptime: add(&mut registry, MetricName::Uptime, Gauge::default()),
             registry,
@@ -267,7 +271,7 @@ impl SourceFamilies {
 }
 
 /// Registers a metric and hands back a handle to the same values.
-fn add<M: Metric + Clone>(registry: &mut Registry, name: MetricName, metric: M) -> M {
+pub(super) fn add<M: Metric + Clone>(registry: &mut Registry, name: MetricName, metric: M) -> M {
     registry.register(name.as_str(), name.help(), metric.clone());
     metric
 }
@@ -364,6 +368,7 @@ mod tests {
         let metrics = Metrics::new();
         // This one has no series until a secret has matched.
         metrics.signature_matched(UNKNOWN_SOURCE, 0);
+        metrics.outbox.register(["crm"]);
         let text = metrics.encode();
         for name in MetricName::ALL {
             assert!(text.contains(&format!("# HELP {}", name.as_str())), "{} is missing", name.as_str());

@@ -8,6 +8,7 @@ mod deployment;
 mod examples;
 mod http;
 mod openapi;
+mod outbox;
 mod signature;
 mod store_contract;
 mod vectors;

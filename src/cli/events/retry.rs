@@ -8,6 +8,7 @@ use clap::Args;
 use crate::app;
 use crate::inbox::Inbox;
 use crate::inbox::outcome::Outcome;
+use crate::outbox::Hints;
 use crate::store::DeadLetter;
 use crate::telemetry::metrics::Metrics;
 
@@ -45,7 +46,13 @@ impl Retry {
         // One that was named can be retried as it is: if it fails again, nothing has changed.
         let is_plain = count == 1 && self.chosen.names_them();
         confirm(self.yes || is_plain, &format!("apply {count} dead letter(s) again"))?;
-        let inbox = app::start_inbox(&place.store, &place.config, &place.clock, &Arc::new(Metrics::new()));
+        let inbox = app::start_inbox(
+            &place.store,
+            &place.config,
+            &place.clock,
+            &Arc::new(Metrics::new()),
+            Hints::default(),
+        );
         let result = self.apply(place, &inbox).await;
         inbox.drain().await;
         result

@@ -64,6 +64,7 @@ impl SourceView {
                 .map(|binding| HandlerView {
                     kind: match binding.step {
                         Step::Sql(_) => "sql",
+                        Step::Forward(_) => "forward",
                         Step::Code(_) => "code",
                     },
                     on: binding.on.patterns().to_vec(),

@@ -13,14 +13,14 @@ use sqlx::{PgTransaction, Row};
 
 use super::connect::Query;
 use super::rows::{self, event_keys, idempotency_keys, in_order, seconds, storable, unreadable};
-use super::{PostgresStore, classify, handlers};
+use super::{PostgresStore, classify, handlers, outbox};
 use crate::event::{EventKey, Fingerprint};
 use crate::inbox::outcome::EventState;
 use crate::reply::Reply;
 use crate::source::{HandlerMask, Source};
 use crate::store::{
     Age, Batch, BatchLimits, EntityRef, FreshEvent, HandlerResult, KeyRef, NewDeadLetter, NewEvent, NewKey,
-    Revision, StoreError, StoreErrorKind, StoredEvent, StoredKey, Windows,
+    NewMessage, Revision, StoreError, StoreErrorKind, StoredEvent, StoredKey, Windows,
 };
 
 const COMMITTING: &str = "commit a batch";
@@ -263,6 +263,14 @@ impl Batch for PostgresBatch {
         let results = handlers::run(self, source, mask, events, chunk).await;
         self.failed |= results.is_err();
         results
+    }
+
+    async fn enqueue(&mut self, messages: &[NewMessage<'_>]) -> Result<(), StoreError> {
+        if messages.is_empty() {
+            return Ok(());
+        }
+        let enqueue = outbox::enqueue(messages, self.prepared);
+        self.execute("write messages into the outbox", enqueue).await
     }
 
     async fn bury(&mut self, letters: &[NewDeadLetter<'_>]) -> Result<(), StoreError> {

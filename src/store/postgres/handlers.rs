@@ -64,9 +64,11 @@ pub(super) async fn run(
 ) -> Result<Vec<HandlerResult>, StoreError> {
     let sql: Option<Vec<&SqlHandler>> = source
         .planned(mask)
-        .map(|binding| match &binding.step {
-            Step::Sql(handler) => Some(&**handler),
-            Step::Code(_) => None,
+        .filter_map(|binding| match &binding.step {
+            Step::Sql(handler) => Some(Some(&**handler)),
+            Step::Code(_) => Some(None),
+            // The batch's matter, when all others have succeeded.
+            Step::Forward(_) => None,
         })
         .collect();
     match sql {
@@ -203,6 +205,7 @@ impl Savepoints for Plan<'_> {
         for binding in self.source.planned(self.mask) {
             replies.extend(match &binding.step {
                 Step::Sql(handler) => self.run_sql(handler, events).await?,
+                Step::Forward(_) => continue,
                 Step::Code(handler) => {
                     let events: Vec<&Event> = events.iter().map(|fresh| fresh.event).collect();
                     let connection = HandlerConnection::Postgres(&mut self.batch.transaction);

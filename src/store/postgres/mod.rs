@@ -10,6 +10,7 @@ mod connect;
 mod handlers;
 mod ledger;
 mod operator;
+pub(crate) mod outbox;
 mod retention;
 mod rows;
 mod schema;

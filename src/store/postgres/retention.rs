@@ -28,6 +28,7 @@ pub(super) async fn prune(
         Prunable::IdempotencyKeys => include_str!("sql/prune_idempotency_keys.sql"),
         Prunable::DeadLetters => include_str!("sql/prune_dead_letters.sql"),
         Prunable::Deliveries => include_str!("sql/prune_deliveries.sql"),
+        Prunable::OutboxSent => include_str!("sql/prune_outbox_sent.sql"),
     };
     let ours = classify::ours(PRUNING);
     let mut transaction = store.transaction(PRUNING, ASIDE).await?;
@@ -48,6 +49,7 @@ pub(super) async fn count_prunable(
         Prunable::IdempotencyKeys => include_str!("sql/count_prunable_idempotency_keys.sql"),
         Prunable::DeadLetters => include_str!("sql/count_prunable_dead_letters.sql"),
         Prunable::Deliveries => include_str!("sql/count_prunable_deliveries.sql"),
+        Prunable::OutboxSent => include_str!("sql/count_prunable_outbox_sent.sql"),
     };
     let ours = classify::ours(COUNTING);
     let mut transaction = store.transaction(COUNTING, ASIDE).await?;
@@ -69,6 +71,6 @@ pub(super) async fn inbox_rows(store: &PostgresStore) -> Result<u64, StoreError>
 fn age(what: Prunable, keep: Duration) -> f64 {
     match what {
         Prunable::ProcessedEvents | Prunable::IdempotencyKeys => seconds(keep.saturating_add(PRUNE_GRACE)),
-        Prunable::DeadLetters | Prunable::Deliveries => seconds(keep),
+        Prunable::DeadLetters | Prunable::Deliveries | Prunable::OutboxSent => seconds(keep),
     }
 }

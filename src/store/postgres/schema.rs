@@ -7,8 +7,10 @@ use super::{PostgresStore, classify};
 use crate::store::migration::{self, AppliedMigration, Migration};
 use crate::store::{BatchLimits, MigrationStatus, StoreError};
 
-const MIGRATIONS: [Migration; 1] =
-    [Migration { name: "0001_inbox", sql: include_str!("../../../migrations/postgres/0001_inbox.sql") }];
+const MIGRATIONS: [Migration; 2] = [
+    Migration { name: "0001_inbox", sql: include_str!("../../../migrations/postgres/0001_inbox.sql") },
+    Migration { name: "0002_outbox", sql: include_str!("../../../migrations/postgres/0002_outbox.sql") },
+];
 
 const MIGRATING: &str = "migrate the database";
 const READING: &str = "read the list of migrations";

@@ -14,14 +14,14 @@ use sqlx::sqlite::SqliteRow;
 
 use super::rows::{self, horizon, json};
 use super::writer::Lease;
-use super::{SqliteStore, classify, handlers};
+use super::{SqliteStore, classify, handlers, outbox};
 use crate::event::{EventKey, Fingerprint};
 use crate::inbox::outcome::EventState;
 use crate::reply::Reply;
 use crate::source::{HandlerMask, Source};
 use crate::store::{
     Age, Batch, BatchLimits, EntityRef, FreshEvent, HandlerResult, KeyRef, NewDeadLetter, NewEvent, NewKey,
-    Revision, StoreError, StoredEvent, StoredKey, Windows,
+    NewMessage, Revision, StoreError, StoredEvent, StoredKey, Windows,
 };
 
 /// The open transaction of a batch.
@@ -155,6 +155,14 @@ impl Batch for SqliteBatch {
         chunk: usize,
     ) -> Result<Vec<HandlerResult>, StoreError> {
         handlers::run(&mut self.lease, source, mask, events, chunk).await
+    }
+
+    async fn enqueue(&mut self, messages: &[NewMessage<'_>]) -> Result<(), StoreError> {
+        if messages.is_empty() {
+            return Ok(());
+        }
+        let enqueue = outbox::enqueue(messages, self.now);
+        self.lease.execute("write messages into the outbox", enqueue).await.map(drop)
     }
 
     async fn bury(&mut self, letters: &[NewDeadLetter<'_>]) -> Result<(), StoreError> {

@@ -75,6 +75,8 @@ impl Savepoints for Plan<'_> {
                 Step::Sql(handler) => {
                     run_sql(connection, handler, self.source, events, first.unwrap_or_default()).await?
                 }
+                // The batch's matter, when all others have succeeded.
+                Step::Forward(_) => Vec::new(),
                 Step::Code(handler) => {
                     let events: Vec<&Event> = events.iter().map(|fresh| fresh.event).collect();
                     handler

@@ -17,9 +17,14 @@ pub(super) async fn prune(
         Prunable::IdempotencyKeys => include_str!("sql/prune_idempotency_keys.sql"),
         Prunable::DeadLetters => include_str!("sql/prune_dead_letters.sql"),
         Prunable::Deliveries => include_str!("sql/prune_deliveries.sql"),
+        Prunable::OutboxSent => include_str!("sql/prune_outbox_sent.sql"),
     };
     let mut lease = store.writer.begin(connect::PATIENCE, None).await?;
     let horizon = horizon(store.clock.now(), keep);
+    if what == Prunable::OutboxSent {
+        let attempts = sqlx::query(include_str!("sql/prune_outbox_attempts.sql")).bind(horizon).bind(limit);
+        lease.execute("prune", attempts).await?;
+    }
     let prune = match what {
         Prunable::Deliveries => sqlx::query(prune).bind(first_delivery_id(horizon)),
         _ => sqlx::query(prune).bind(horizon),
@@ -40,6 +45,7 @@ pub(super) async fn count_prunable(
         Prunable::IdempotencyKeys => include_str!("sql/count_prunable_idempotency_keys.sql"),
         Prunable::DeadLetters => include_str!("sql/count_prunable_dead_letters.sql"),
         Prunable::Deliveries => include_str!("sql/count_prunable_deliveries.sql"),
+        Prunable::OutboxSent => include_str!("sql/count_prunable_outbox_sent.sql"),
     };
     let horizon = horizon(store.clock.now(), keep);
     let count = match what {

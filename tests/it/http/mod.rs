@@ -183,6 +183,7 @@ fn source(name: &str, scheme: &str, secrets: Vec<&str>, desk: &Arc<Desk>) -> Arc
 
 fn options() -> InboxOptions {
     InboxOptions {
+        hints: Default::default(),
         writers: 1,
         max_batch: 16,
         queue: 64,

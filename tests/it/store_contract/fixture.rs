@@ -93,6 +93,7 @@ impl Database {
             ("processed_events", "processed_at"),
             ("idempotency_keys", "created_at"),
             ("dead_letters", "died_at"),
+            ("outbox", "sent_at"),
         ] {
             let update = if self.is_postgres() {
                 let seconds = by.as_secs();

@@ -63,6 +63,12 @@ pub(super) async fn every_table_can_be_pruned(dialect: Dialect) {
     let id = Uuid::new_v7(Timestamp::from_unix(NoContext, old.timestamp().unsigned_abs(), 0));
     let entries = [LedgerEntry { delivery_id: id, received_at: old, ..entry("old") }, entry("young")];
     db.store().record_deliveries(&entries).await.expect("records");
+    let now = db.sql("now()", "CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER)");
+    let outbox = db.sql("hooklatch.outbox", "outbox");
+    db.execute(&format!(
+        "INSERT INTO {outbox} (destination, payload, state, sent_at) VALUES ('crm', '{{}}', 'sent', {now})"
+    ))
+    .await;
 
     db.pass(TWO_HOURS).await;
     for what in Prunable::ALL {

@@ -48,17 +48,25 @@ pub(crate) struct Setup {
     backend: Backend,
     settings: Vec<(String, String)>,
     sources: String,
+    command: Vec<&'static str>,
     effects_may_repeat: bool,
 }
 
 impl Setup {
     /// The source `shop` and the defaults.
     pub(crate) fn new(backend: Backend) -> Self {
-        Self { backend, settings: Vec::new(), sources: SHOP.into(), effects_may_repeat: false }
+        Self {
+            backend,
+            settings: Vec::new(),
+            sources: SHOP.into(),
+            command: vec!["serve"],
+            effects_may_repeat: false,
+        }
     }
 
     /// A setting outside the sources: `("http.max_body_bytes", "1000")`.
     pub(crate) fn set(mut self, key: &str, toml: &str) -> Self {
+        self.settings.retain(|(known, _)| known != key);
         self.settings.push((key.into(), toml.into()));
         self
     }
@@ -72,6 +80,12 @@ impl Setup {
     /// One source more.
     pub(crate) fn and_source(mut self, toml: &str) -> Self {
         self.sources.push_str(toml);
+        self
+    }
+
+    /// This command in place of `serve`.
+    pub(crate) fn command(mut self, command: &[&'static str]) -> Self {
+        self.command = command.to_vec();
         self
     }
 
@@ -95,7 +109,7 @@ impl Setup {
     /// Reaches the database by another URL than the test does (a connection pooler's).
     pub(crate) async fn start_through(self, database: Arc<TestDatabase>, url: &str) -> TestApp {
         let config = self.config(url);
-        let app = TestApp::prepare(database, config, self.effects_may_repeat);
+        let app = TestApp::prepare(database, config, self.command, self.effects_may_repeat);
         let migrated = app.run(&["migrate"]);
         assert!(migrated.status.success(), "migrate failed: {}", said(&migrated));
         app.started()
@@ -124,6 +138,7 @@ impl Setup {
 pub(crate) struct TestApp {
     pub(crate) database: Arc<TestDatabase>,
     config: String,
+    command: Vec<&'static str>,
     config_file: PathBuf,
     log_file: PathBuf,
     process: Option<Process>,
@@ -133,18 +148,24 @@ pub(crate) struct TestApp {
 #[derive(Debug)]
 struct Process {
     child: Child,
-    public: SocketAddr,
+    /// `None`: it takes no deliveries.
+    public: Option<SocketAddr>,
     admin: SocketAddr,
 }
 
 impl TestApp {
-    fn prepare(database: Arc<TestDatabase>, config: String, effects_may_repeat: bool) -> Self {
+    fn prepare(
+        database: Arc<TestDatabase>,
+        config: String,
+        command: Vec<&'static str>,
+        effects_may_repeat: bool,
+    ) -> Self {
         let name = unique();
         let directory = database.directory();
         let config_file = directory.join(format!("{name}.toml"));
         std::fs::write(&config_file, &config).expect("the configuration can be written");
         let log_file = directory.join(format!("{name}.log"));
-        Self { database, config, config_file, log_file, process: None, effects_may_repeat }
+        Self { database, config, command, config_file, log_file, process: None, effects_may_repeat }
     }
 
     fn started(mut self) -> Self {
@@ -157,13 +178,13 @@ impl TestApp {
         assert!(self.process.is_none(), "it runs already");
         let log = File::options().create(true).append(true).open(&self.log_file).expect("a log file");
         let mut child = self
-            .command(&["serve"])
+            .command(&self.command)
             .stdout(Stdio::piped())
             .stderr(log)
             .stdin(Stdio::null())
             .spawn()
             .expect("the program can be run");
-        let addresses = listening(&mut child);
+        let addresses = listening(&mut child, !self.command.contains(&"relay"));
         let Some((public, admin)) = addresses else {
             // Its exit is not awaited for long: it has said why, or it hangs.
             let _gone = child.kill();
@@ -174,7 +195,13 @@ impl TestApp {
 
     /// Another process on the same database.
     pub(crate) fn replica(&self) -> Self {
-        Self::prepare(self.database.clone(), self.config.clone(), self.effects_may_repeat).started()
+        Self::prepare(
+            self.database.clone(),
+            self.config.clone(),
+            self.command.clone(),
+            self.effects_may_repeat,
+        )
+        .started()
     }
 
     /// `kill -9`, at once.
@@ -182,6 +209,11 @@ impl TestApp {
         let mut process = self.process.take().expect("it runs");
         process.child.kill().expect("a child can be killed");
         process.child.wait().expect("a killed child ends");
+    }
+
+    /// Sends `STOP`, `CONT` or another signal.
+    pub(crate) fn signal(&self, name: &str) {
+        signal(&self.process.as_ref().expect("it runs").child, name);
     }
 
     /// SIGTERM, and the exit code after all was put in order.
@@ -224,7 +256,7 @@ impl TestApp {
     }
 
     pub(crate) fn public(&self) -> SocketAddr {
-        self.process.as_ref().expect("it runs").public
+        self.process.as_ref().expect("it runs").public.expect("it takes deliveries")
     }
 
     pub(crate) fn admin(&self) -> SocketAddr {
@@ -300,7 +332,7 @@ impl Drop for TestApp {
 }
 
 /// The addresses that the process prints once it listens.
-fn listening(child: &mut Child) -> Option<(SocketAddr, SocketAddr)> {
+fn listening(child: &mut Child, takes_deliveries: bool) -> Option<(Option<SocketAddr>, SocketAddr)> {
     let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
     let (line, lines) = mpsc::channel();
     // Reads to the end: a full pipe would stop the process.
@@ -312,7 +344,7 @@ fn listening(child: &mut Child) -> Option<(SocketAddr, SocketAddr)> {
     });
     let deadline = Instant::now() + STARTS_WITHIN;
     let (mut public, mut admin) = (None, None);
-    while public.is_none() || admin.is_none() {
+    while (takes_deliveries && public.is_none()) || admin.is_none() {
         let text = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;
         if let Some((what, address)) = text.split_once("http://") {
             let address = address.trim().trim_end_matches('/').parse().ok();
@@ -323,7 +355,7 @@ fn listening(child: &mut Child) -> Option<(SocketAddr, SocketAddr)> {
             }
         }
     }
-    public.zip(admin)
+    admin.map(|admin| (public, admin))
 }
 
 fn signal(child: &Child, name: &str) {

@@ -100,6 +100,28 @@ impl TestDatabase {
         done.unwrap_or_else(|e| panic!("{sql}: {e}"));
     }
 
+    /// Runs statements in one transaction, which is committed or rolled back.
+    pub(crate) async fn in_transaction(&self, statements: &[&str], commit: bool) {
+        let end = if commit { "COMMIT" } else { "ROLLBACK" };
+        let all = ["BEGIN"].iter().chain(statements).chain([&end]);
+        match self.backend {
+            Backend::Sqlite => {
+                let mut connection = self.sqlite().await;
+                for sql in all {
+                    let done = sqlx::query(AssertSqlSafe(*sql)).execute(&mut connection).await;
+                    done.unwrap_or_else(|e| panic!("{sql}: {e}"));
+                }
+            }
+            Backend::Postgres => {
+                let mut connection = self.postgres().await;
+                for sql in all {
+                    let done = sqlx::query(AssertSqlSafe(*sql)).execute(&mut connection).await;
+                    done.unwrap_or_else(|e| panic!("{sql}: {e}"));
+                }
+            }
+        }
+    }
+
     /// The first column of every row, as text.
     pub(crate) async fn column(&self, sql: &str) -> Vec<String> {
         let read = match self.backend {

@@ -1,0 +1,3 @@
+-- close_breaker
+UPDATE hooklatch.destinations SET open_until = NULL, open_reason = NULL
+WHERE name = $1 AND open_until IS NOT NULL

@@ -1,0 +1,2 @@
+-- discard_attempts
+DELETE FROM hooklatch.outbox_attempts WHERE message_id = ANY ($1)

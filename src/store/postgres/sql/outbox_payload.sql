@@ -1,0 +1,2 @@
+-- outbox_payload
+SELECT payload FROM hooklatch.outbox WHERE id = $1

@@ -1,0 +1,260 @@
+//! What each store promises of the outbox: the verbs themselves, without a relay.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hooklatch::clock::{self, Clock};
+use hooklatch::handler::HandlerConnection;
+use hooklatch::outbox::{Message, enqueue};
+use hooklatch::store::Prunable;
+use hooklatch::store::Store;
+use hooklatch::store::outbox::{
+    ClaimRequest, Claimed, Lease, MessageFate, MessageFilter, MessageState, Settlement,
+};
+use hooklatch::store::postgres::{PostgresOptions, PostgresStore, StatementCache};
+use hooklatch::store::sqlite::SqliteStore;
+use sqlx::Connection as _;
+use uuid::Uuid;
+
+use super::{table, write};
+use crate::support::{Backend, TestDatabase, on_both_stores};
+
+const LEASE: Duration = Duration::from_secs(60);
+
+async fn database(backend: Backend) -> (TestDatabase, Arc<dyn Store>) {
+    let database = TestDatabase::new(backend).await;
+    let store: Arc<dyn Store> = match backend {
+        Backend::Sqlite => {
+            Arc::new(SqliteStore::connect(&database.url, Clock::system()).await.expect("opens"))
+        }
+        Backend::Postgres => {
+            let options = PostgresOptions {
+                url: database.url.clone(),
+                max_connections: 8,
+                acquire_timeout: Duration::from_secs(10),
+                statement_cache: StatementCache::On,
+            };
+            Arc::new(PostgresStore::connect(options).await.expect("opens"))
+        }
+    };
+    store.migrate().await.expect("migrates");
+    (database, store)
+}
+
+async fn claim(store: &dyn Store, lease: Duration) -> (Uuid, Claimed) {
+    let token = clock::new_id();
+    let request = ClaimRequest { destination: "crm", most_new: 100, most_retries: 100, token, lease };
+    (token, store.claim_messages(&request).await.expect("claims"))
+}
+
+fn texts(claimed: &Claimed) -> Vec<String> {
+    claimed.messages.iter().map(|message| String::from_utf8_lossy(&message.payload).into_owned()).collect()
+}
+
+fn settlement(id: Uuid, token: Uuid, fate: MessageFate) -> Settlement {
+    let sent = fate == MessageFate::Sent;
+    Settlement {
+        lease: Lease { id, token },
+        fate,
+        status: Some(if sent { 200 } else { 500 }),
+        error: (!sent).then(|| "answered 500".to_owned()),
+        answer: "seen".into(),
+        answer_bytes: 4,
+        latency: Duration::from_millis(3),
+    }
+}
+
+/// Claims all there is and settles all of it.
+async fn round(store: &dyn Store, fate: MessageFate) -> Vec<String> {
+    let (token, claimed) = claim(store, LEASE).await;
+    let results: Vec<_> = claimed.messages.iter().map(|m| settlement(m.id, token, fate)).collect();
+    if !results.is_empty() {
+        assert_eq!(store.settle_messages(&results).await.expect("settles").ids.len(), results.len());
+    }
+    texts(&claimed)
+}
+
+on_both_stores! {
+    async fn a_claimed_message_is_nobody_elses_until_its_lease_ends(backend: Backend) {
+        let (database, store) = database(backend).await;
+        write(&database, &[("1", None), ("2", None)]).await;
+        let short = Duration::from_millis(300);
+        let (token, claimed) = claim(&*store, short).await;
+        assert_eq!(texts(&claimed), ["1", "2"]);
+        assert!(texts(&claim(&*store, LEASE).await.1).is_empty());
+
+        let held = [Lease { id: claimed.messages[0].id, token }];
+        assert_eq!(store.extend_leases(&held, LEASE).await.expect("extends"), [held[0].id]);
+        tokio::time::sleep(short).await;
+        let (_, again) = claim(&*store, LEASE).await;
+        assert_eq!((texts(&again), again.expired), (vec!["2".to_owned()], 1));
+        assert_eq!(again.messages[0].attempts, 2);
+
+        let stale = [Lease { id: claimed.messages[1].id, token }];
+        assert!(store.extend_leases(&stale, LEASE).await.expect("answers").is_empty());
+        let results = [settlement(stale[0].id, token, MessageFate::Sent), settlement(held[0].id, token, MessageFate::Sent)];
+        assert_eq!(store.settle_messages(&results).await.expect("settles").ids, [held[0].id]);
+    }
+
+    async fn what_is_given_back_was_never_tried(backend: Backend) {
+        let (database, store) = database(backend).await;
+        write(&database, &[("1", None)]).await;
+        let (token, claimed) = claim(&*store, LEASE).await;
+        store.release_messages(&[Lease { id: claimed.messages[0].id, token }]).await.expect("releases");
+        let (_, again) = claim(&*store, LEASE).await;
+        assert_eq!((again.messages[0].attempts, again.expired), (1, 0));
+    }
+
+    async fn one_message_of_an_aggregate_is_out_at_a_time_in_order(backend: Backend) {
+        let (database, store) = database(backend).await;
+        write(&database, &[("a1", Some("a")), ("a2", Some("a")), ("a3", Some("a")), ("b1", Some("b")), ("x", None)]).await;
+        let first = round(&*store, MessageFate::Sent).await;
+        assert_eq!(first, ["a1", "b1", "x"]);
+        assert_eq!(round(&*store, MessageFate::Retry(Duration::ZERO)).await, ["a2"]);
+        assert_eq!(round(&*store, MessageFate::Sent).await, ["a2"], "the one that failed goes first");
+        assert_eq!(round(&*store, MessageFate::Dead).await, ["a3"]);
+        assert!(round(&*store, MessageFate::Sent).await.is_empty());
+    }
+
+    async fn a_blocking_message_holds_its_aggregate_until_it_is_revived_or_discarded(backend: Backend) {
+        let (database, store) = database(backend).await;
+        write(&database, &[("a1", Some("a")), ("a2", Some("a")), ("a3", Some("a"))]).await;
+        assert_eq!(round(&*store, MessageFate::Blocking).await, ["a1"]);
+        assert!(round(&*store, MessageFate::Sent).await.is_empty());
+        let blocking = MessageFilter { states: Some(vec![MessageState::Blocking]), limit: 10, ..MessageFilter::default() };
+        let ids: Vec<_> = store.messages(&blocking).await.expect("reads").iter().map(|m| m.id).collect();
+        assert_eq!(store.revive_messages(&ids).await.expect("revives"), 1);
+        assert_eq!(round(&*store, MessageFate::Blocking).await, ["a1"]);
+        assert_eq!(store.message_attempts(ids[0]).await.expect("reads").len(), 2);
+        assert_eq!(store.discard_messages(&ids).await.expect("discards"), 1);
+        assert_eq!(store.message_attempts(ids[0]).await.expect("reads").len(), 0);
+        assert_eq!(round(&*store, MessageFate::Sent).await, ["a2"]);
+        assert_eq!(round(&*store, MessageFate::Sent).await, ["a3"]);
+    }
+
+    async fn a_dead_message_that_is_revived_goes_before_what_has_not_left(backend: Backend) {
+        let (database, store) = database(backend).await;
+        write(&database, &[("a1", Some("a")), ("a2", Some("a")), ("a3", Some("a"))]).await;
+        assert_eq!(round(&*store, MessageFate::Dead).await, ["a1"]);
+        let (token, claimed) = claim(&*store, LEASE).await;
+        assert_eq!(texts(&claimed), ["a2"]);
+        let dead = MessageFilter { states: Some(vec![MessageState::Dead]), limit: 10, ..MessageFilter::default() };
+        let ids: Vec<_> = store.messages(&dead).await.expect("reads").iter().map(|m| m.id).collect();
+        store.revive_messages(&ids).await.expect("revives");
+        assert!(texts(&claim(&*store, LEASE).await.1).is_empty(), "a2 is on its way");
+        store.settle_messages(&[settlement(claimed.messages[0].id, token, MessageFate::Sent)]).await.expect("settles");
+        assert_eq!(round(&*store, MessageFate::Sent).await, ["a1"]);
+        assert_eq!(round(&*store, MessageFate::Sent).await, ["a3"]);
+    }
+
+    async fn retries_do_not_keep_first_attempts_back(backend: Backend) {
+        let (database, store) = database(backend).await;
+        let old: Vec<_> = (0..50).map(|_| ("old", None)).collect();
+        write(&database, &old).await;
+        round(&*store, MessageFate::Retry(Duration::ZERO)).await;
+        write(&database, &[("new", None)]).await;
+        let request = ClaimRequest { destination: "crm", most_new: 4, most_retries: 2, token: clock::new_id(), lease: LEASE };
+        let claimed = store.claim_messages(&request).await.expect("claims");
+        assert_eq!(claimed.messages.len(), 3);
+        assert!(texts(&claimed).contains(&"new".to_owned()));
+    }
+
+    async fn two_claims_at_once_share_nothing(backend: Backend) {
+        let (database, store) = database(backend).await;
+        let many: Vec<String> = (0..400).map(|n| format!("{n}")).collect();
+        let aggregates: Vec<String> = (0..400).map(|n| format!("{}", n % 7)).collect();
+        let messages: Vec<_> = many.iter().zip(&aggregates).map(|(text, of)| (text.as_str(), Some(of.as_str()))).collect();
+        write(&database, &messages).await;
+        let workers: Vec<_> = (0..4).map(|_| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let mut got = Vec::new();
+                let mut idle = 0;
+                while idle < 20 {
+                    let some = round(&*store, MessageFate::Sent).await;
+                    if some.is_empty() { idle += 1; tokio::time::sleep(Duration::from_millis(5)).await; } else { idle = 0; }
+                    got.extend(some);
+                }
+                got
+            })
+        }).collect();
+        let mut all = Vec::new();
+        for worker in workers {
+            all.extend(worker.await.expect("no panic"));
+        }
+        all.sort_by_key(|text| text.parse::<u32>().expect("a number"));
+        assert_eq!(all, many, "each once, none forgotten");
+    }
+
+    async fn only_what_was_sent_is_pruned(backend: Backend) {
+        let (database, store) = database(backend).await;
+        write(&database, &[("sent", None)]).await;
+        round(&*store, MessageFate::Retry(Duration::ZERO)).await;
+        round(&*store, MessageFate::Sent).await;
+        write(&database, &[("dead", None)]).await;
+        round(&*store, MessageFate::Dead).await;
+        write(&database, &[("new", None)]).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let keep = Duration::from_millis(1);
+        assert_eq!(store.count_prunable(Prunable::OutboxSent, keep).await.expect("counts"), 1);
+        assert_eq!(store.prune(Prunable::OutboxSent, keep, 10).await.expect("prunes"), 1);
+        assert_eq!(store.prune(Prunable::OutboxSent, keep, 10).await.expect("prunes"), 0);
+        let outbox = table(backend, "outbox");
+        assert_eq!(database.number(&format!("SELECT count(*) FROM {outbox}")).await, 2);
+        assert_eq!(database.rows("outbox_attempts").await, 1, "the dead one's");
+    }
+
+    async fn what_waits_is_counted_by_destination(backend: Backend) {
+        let (database, store) = database(backend).await;
+        write(&database, &[("1", None), ("2", Some("a")), ("3", Some("a"))]).await;
+        assert_eq!(round(&*store, MessageFate::Dead).await, ["1", "2"]);
+        let outbox = table(backend, "outbox");
+        database.execute(&format!("INSERT INTO {outbox} (destination, payload) VALUES ('other', '1')")).await;
+        let backlog = store.backlog().await.expect("counts");
+        let told: Vec<_> = backlog.iter().map(|b| (b.destination.as_str(), b.unsent, b.dead)).collect();
+        assert_eq!(told, [("crm", 1, 2), ("other", 1, 0)]);
+        assert!(backlog.iter().all(|b| b.oldest < LEASE));
+    }
+
+    async fn a_destination_is_paused_and_resumed(backend: Backend) {
+        let (_database, store) = database(backend).await;
+        assert!(store.destination_states().await.expect("reads").is_empty());
+        store.pause_destination("crm", "moving").await.expect("pauses");
+        store.open_breaker("crm", LEASE, "answered 500").await.expect("opens");
+        let state = store.destination_states().await.expect("reads").remove(0);
+        assert!(state.paused_at.is_some() && state.open_for > LEASE / 2 && state.open_for <= LEASE);
+        assert_eq!((state.pause_reason.as_deref(), state.open_reason.as_deref()), (Some("moving"), Some("answered 500")));
+        assert!(store.resume_destination("crm").await.expect("resumes"));
+        assert!(!store.resume_destination("crm").await.expect("answers"));
+    }
+
+    async fn rust_code_writes_a_message_in_its_own_transaction(backend: Backend) {
+        let (database, store) = database(backend).await;
+        let message = |text: &str| Message {
+            aggregate_id: Some("a".into()),
+            headers: vec![("x-a".into(), "b".into())],
+            ..Message::new("crm", text)
+        };
+        match backend {
+            Backend::Postgres => {
+                let mut connection = sqlx::PgConnection::connect(&database.url).await.expect("connects");
+                for (text, keep) in [("undone", false), ("kept", true)] {
+                    let mut transaction = connection.begin().await.expect("begins");
+                    enqueue(&mut HandlerConnection::Postgres(&mut transaction), &message(text)).await.expect("writes");
+                    if keep { transaction.commit().await.expect("commits"); } else { transaction.rollback().await.expect("undoes"); }
+                }
+            }
+            Backend::Sqlite => {
+                let mut connection = sqlx::SqliteConnection::connect(&database.url).await.expect("connects");
+                for (text, keep) in [("undone", false), ("kept", true)] {
+                    let mut transaction = connection.begin().await.expect("begins");
+                    enqueue(&mut HandlerConnection::Sqlite(&mut transaction), &message(text)).await.expect("writes");
+                    if keep { transaction.commit().await.expect("commits"); } else { transaction.rollback().await.expect("undoes"); }
+                }
+            }
+        }
+        let (_, claimed) = claim(&*store, LEASE).await;
+        assert_eq!(texts(&claimed), ["kept"]);
+        assert_eq!(claimed.messages[0].headers, [("x-a".to_owned(), "b".to_owned())]);
+    }
+}

@@ -1,0 +1,85 @@
+//! Relays that die or stand still at the worst moment.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::sink::{Reply, Sink};
+use super::{relaying, table, wait_for, write};
+use crate::support::{Backend, on_both_stores};
+
+const HANGS: Duration = Duration::from_millis(1500);
+
+on_both_stores! {
+    async fn a_relay_killed_after_the_post_and_before_the_mark_sends_the_same_id_again(backend: Backend) {
+        // The receiver has the request and takes its time to answer: killed then, the relay knows nothing.
+        let kills = 3;
+        let seen = Arc::new(AtomicUsize::new(0));
+        let sink = Sink::answering(move |_| {
+            let after = if seen.fetch_add(1, Ordering::SeqCst) < kills { HANGS } else { Duration::ZERO };
+            Reply::status(200).after(after)
+        }).await;
+        let mut app = relaying(backend, &sink.url(), "").set("relay.lease", "\"1s\"").start().await;
+        write(&app.database, &[("once", None)]).await;
+        for kill in 1..=kills {
+            sink.wait_for(kill).await;
+            app.kill();
+            app.start();
+        }
+        wait_for(&app, "sent", 1).await;
+        let received = sink.received();
+        assert!(received.len() > kills, "{} requests", received.len());
+        assert!(received.iter().all(|request| request.id() == received[0].id() && request.text() == "once"));
+        let attempts = app.database.number(&format!("SELECT CAST(attempts AS bigint) FROM {}", table(backend, "outbox"))).await;
+        assert_eq!(attempts, i64::try_from(received.len()).expect("few"));
+    }
+
+    async fn a_relay_that_stood_still_past_its_lease_settles_nothing(backend: Backend) {
+        let seen = Arc::new(AtomicUsize::new(0));
+        let sink = Sink::answering(move |_| match seen.fetch_add(1, Ordering::SeqCst) {
+            // What the sleeper would note, were it allowed to.
+            0 => Reply::status(422).after(HANGS),
+            _ => Reply::status(200),
+        }).await;
+        let sleeper = relaying(backend, &sink.url(), "").set("relay.lease", "\"1s\"").start().await;
+        write(&sleeper.database, &[("once", None)]).await;
+        sink.wait_for(1).await;
+        sleeper.signal("STOP");
+        let other = sleeper.replica();
+        wait_for(&other, "sent", 1).await;
+        tokio::time::sleep(HANGS).await;
+        sleeper.signal("CONT");
+        // It has its answer now and tries to note it.
+        let stale = async {
+            while !sleeper.log().contains("leases had ended") {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), stale).await.expect("it finds out");
+        wait_for(&other, "sent", 1).await;
+        assert_eq!(sleeper.database.rows("outbox_attempts").await, 0);
+        let received = sink.received();
+        assert_eq!(received.len(), 2);
+        assert_eq!(received[0].id(), received[1].id());
+    }
+
+    async fn a_stop_finishes_what_is_on_its_way_and_gives_back_the_rest(backend: Backend) {
+        let sink = Sink::answering(|_| Reply::status(200).after(Duration::from_millis(300))).await;
+        let mut app = relaying(backend, &sink.url(), "concurrency = 2").set("relay.lease", "\"60s\"").start().await;
+        let messages: Vec<_> = (0..10).map(|_| ("{}", None)).collect();
+        write(&app.database, &messages).await;
+        sink.wait_for(2).await;
+        assert_eq!(app.stop(), Some(0));
+        let received = i64::try_from(sink.received().len()).expect("few");
+        let outbox = table(backend, "outbox");
+        let sent = app.database.number(&format!("SELECT count(*) FROM {outbox} WHERE state = 'sent'")).await;
+        let untouched = app.database.number(&format!(
+            "SELECT count(*) FROM {outbox} WHERE state = 'new' AND attempts = 0 AND lease_token IS NULL"
+        )).await;
+        assert_eq!((sent, untouched), (received, 10 - received));
+        // The next one finds them at once.
+        app.start();
+        wait_for(&app, "sent", 10).await;
+        assert_eq!(sink.received().len(), 10);
+    }
+}

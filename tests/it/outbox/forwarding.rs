@@ -1,0 +1,75 @@
+//! `forward` handlers: from a delivery to a destination, in one transaction with the effect.
+
+use super::crm;
+use super::sink::Sink;
+use super::{in_state, table, wait_for};
+use crate::support::app::{SHOP, order};
+use crate::support::{Backend, Request, Setup, on_both_stores};
+
+const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+on_both_stores! {
+    async fn an_applied_event_goes_on_as_it_came_and_once(backend: Backend) {
+        let sink = Sink::start().await;
+        let forward = "[[source.handler]]\nforward = \"crm\"\naggregate = \"/data/order\"\n";
+        // Polling would be too late: the commit itself rings.
+        let app = Setup::new(backend)
+            .sources(&format!("{SHOP}{forward}{}", crm(&sink.url(), "")))
+            .set("relay.poll_every", "\"1h\"")
+            .start()
+            .await;
+        let body = r#" {"id": "evt_1", "type": "t", "data": {"amount": 1.0e0, "order": 7}} "#;
+        let body = body.replace("1.0e0", "1");
+        let request = Request::post("/hooks/shop", body.clone())
+            .without("content-type")
+            .header("content-type", "application/json; charset=utf-8")
+            .header("traceparent", TRACE)
+            .header("hooklatch-hops", "2");
+        app.send(&request).await.expect(200, "applied");
+        app.send(&request).await.expect(200, "replayed");
+        let received = sink.wait_for(1).await;
+        wait_for(&app, "sent", 1).await;
+        assert_eq!(received[0].text(), body);
+        assert_eq!(received[0].header("content-type"), "application/json; charset=utf-8");
+        assert_eq!(received[0].header("traceparent"), TRACE);
+        assert_eq!(received[0].header("hooklatch-hops"), "3");
+        let aggregates = app.database.column(&format!("SELECT aggregate_id FROM {}", table(backend, "outbox"))).await;
+        assert_eq!(aggregates, ["7"]);
+        assert_eq!(app.database.effects_of("evt_1").await, 1);
+        assert_eq!(sink.received().len(), 1);
+    }
+
+    async fn an_event_that_is_rejected_does_not_go_on(backend: Backend) {
+        let sink = Sink::start().await;
+        // Before the handler that refuses: the order of handlers does not matter.
+        let source = SHOP.replace("[[source.handler]]", "[[source.handler]]\nforward = \"crm\"\n[[source.handler]]");
+        let app = Setup::new(backend).sources(&format!("{source}{}", crm(&sink.url(), ""))).start().await;
+        let bad = r#"{"id":"evt_1","type":"t","data":{"amount":-1}}"#;
+        app.deliver("shop", bad).await.expect(422, "rejected");
+        app.deliver("shop", order("evt_2")).await.expect(200, "applied");
+        wait_for(&app, "sent", 1).await;
+        assert_eq!(sink.texts(), [order("evt_2")]);
+        assert_eq!(app.database.rows("outbox").await, 1);
+    }
+
+    async fn a_source_may_only_forward_and_items_go_on_one_by_one(backend: Backend) {
+        let sink = Sink::start().await;
+        let source = "
+[[source]]
+name = \"batch\"
+verify = { scheme = \"none\" }
+event_id = \"body:/id\"
+event_type = \"body:/type\"
+items = \"/items\"
+order_by = { entity = \"/order\", sequence = \"/n\" }
+[[source.handler]]
+forward = \"crm\"
+";
+        let app = Setup::new(backend).sources(&format!("{source}{}", crm(&sink.url(), ""))).start().await;
+        let body = r#"{"items": [{"id":"1","type":"t","order":"o","n":1}, {"id":"2","type":"t","order":"o","n":2}]}"#;
+        assert!(app.deliver("batch", body).await.is_success());
+        wait_for(&app, "sent", 2).await;
+        assert_eq!(sink.texts(), [r#"{"id":"1","type":"t","order":"o","n":1}"#, r#"{"id":"2","type":"t","order":"o","n":2}"#]);
+        assert_eq!(in_state(&app.database, "parked").await, 0);
+    }
+}
