@@ -293,14 +293,16 @@ impl DestinationSection {
         environment: &Environment,
         report: &mut Report,
     ) -> Option<Verifier> {
-        let secrets: Vec<_> = sign
-            .secrets
-            .iter()
-            .map(|reference| report.secret(&format!("{key}.secrets"), reference, environment))
-            .collect();
-        let secrets = secrets.into_iter().collect::<Option<Vec<_>>>()?;
-        let signer =
-            Verifier::new(sign, secrets).map_err(|error| report.error(key, error.to_string())).ok()?;
+        let mut is_complete = true;
+        let signer = Verifier::configured(sign, &mut |reference| {
+            let secret = report.secret(&format!("{key}.secrets"), reference, environment);
+            is_complete &= secret.is_some();
+            secret
+        });
+        if !is_complete {
+            return None;
+        }
+        let signer = signer.map_err(|error| report.error(key, error.to_string())).ok()?;
         // A scheme may want what only its own sender knows: better told now than with each message.
         let id = uuid::Uuid::nil().to_string();
         match signer.sign("POST", "/", b"{}", &id, DateTime::UNIX_EPOCH) {
