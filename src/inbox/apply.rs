@@ -48,6 +48,15 @@ pub(super) enum Mode {
     Refuse(String),
 }
 
+/// How much is staked on handlers that do not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Care {
+    /// All of the batch: the first failure ends it, and it starts again with care.
+    Trust,
+    /// So many events share a subtransaction.
+    Chunks(usize),
+}
+
 /// The terms every batch runs under.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
@@ -70,6 +79,8 @@ pub(super) struct Committed {
 /// Why a batch was not committed.
 pub(super) enum NotCommitted {
     Store(StoreError),
+    /// A handler failed that was trusted.
+    HandlerFailed,
     /// These deliveries carry several events of which one failed for now: without them the batch
     /// may succeed. Nothing of a delivery is kept unless all of it can be answered.
     Exclude(Vec<(usize, String)>),
@@ -81,19 +92,19 @@ impl From<StoreError> for NotCommitted {
     }
 }
 
-/// Applies `deliveries` in one transaction. `chunk` events share a subtransaction.
+/// Applies `deliveries` in one transaction.
 pub(super) async fn apply(
     store: &dyn Store,
     deliveries: &[&Delivery],
     terms: &Terms,
     mode: &Mode,
-    chunk: usize,
+    care: Care,
 ) -> Result<Committed, NotCommitted> {
     let started = Instant::now();
     let mut batch = store.begin(terms.limits).await?;
     let claims = Claims::make(&mut *batch, deliveries, terms.windows).await?;
     let slots = Slots::collect(deliveries, |at| claims.is_open(at));
-    let mut run = Run { batch, slots, terms, mode, chunk, forwards: Vec::new(), forwarded: BTreeSet::new() };
+    let mut run = Run { batch, slots, terms, mode, care, forwards: Vec::new(), forwarded: BTreeSet::new() };
 
     run.insert_or_read_back().await?;
     run.refuse_what_cannot_be_judged().await?;
@@ -121,7 +132,7 @@ struct Run<'a> {
     slots: Slots<'a>,
     terms: &'a Terms,
     mode: &'a Mode,
-    chunk: usize,
+    care: Care,
     /// Applied events that go on, in the order in which they were applied.
     forwards: Vec<usize>,
     forwarded: BTreeSet<Arc<str>>,
@@ -300,7 +311,14 @@ impl<'a> Run<'a> {
         let sends_on = |binding: &HandlerBinding| matches!(binding.step, Step::Forward(_));
         let results = match source.planned(mask).all(sends_on) {
             true => events.iter().map(|_| HandlerResult::Applied(None)).collect(),
-            false => self.batch.run_handlers(source, mask, &events, self.chunk).await?,
+            false => match self.care {
+                Care::Trust => self
+                    .batch
+                    .try_handlers(source, mask, &events)
+                    .await?
+                    .ok_or(NotCommitted::HandlerFailed)?,
+                Care::Chunks(chunk) => self.batch.run_handlers(source, mask, &events, chunk).await?,
+            },
         };
         let goes_on = source.planned(mask).any(sends_on);
         for (&at, result) in group.iter().zip(results) {

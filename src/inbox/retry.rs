@@ -4,7 +4,7 @@
 //! has been applied meanwhile, the dead letter just goes.
 
 use crate::event::{Delivery, RawRequest};
-use crate::inbox::apply::{Mode, NotCommitted, apply};
+use crate::inbox::apply::{Care, Mode, NotCommitted, apply};
 use crate::inbox::outcome::Answer;
 use crate::inbox::{Inbox, answers, with_causes};
 use crate::source::Source;
@@ -55,12 +55,16 @@ impl Inbox {
             request,
             received_at: shared.clock.now(),
         };
-        let answer = match apply(&*shared.store, &[&delivery], &shared.terms, &Mode::Retry, 1).await {
+        let answer = match apply(&*shared.store, &[&delivery], &shared.terms, &Mode::Retry, Care::Chunks(1))
+            .await
+        {
             Ok(mut committed) => {
                 committed.answers.pop().unwrap_or_else(|| answers::unavailable("the event was not settled"))
             }
             Err(NotCommitted::Store(error)) => answers::unavailable(with_causes(&error)),
-            Err(NotCommitted::Exclude(_)) => answers::unavailable("the event was not settled"),
+            Err(NotCommitted::Exclude(_) | NotCommitted::HandlerFailed) => {
+                answers::unavailable("the event was not settled")
+            }
         };
         self.note(&delivery, &answer, started.elapsed()).await;
         Ok(answer)

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::event::Delivery;
 use crate::inbox::Marks;
 use crate::inbox::answers;
-use crate::inbox::apply::{Committed, Mode, NotCommitted, Terms, apply};
+use crate::inbox::apply::{Care, Committed, Mode, NotCommitted, Terms, apply};
 use crate::inbox::executing::Executing;
 use crate::inbox::outcome::Answer;
 use crate::outbox::Hints;
@@ -35,7 +35,7 @@ const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
 /// failures: smaller costs more subtransactions, larger repeats more good events.
 const POISONED_CHUNK: usize = 16;
 
-/// Events that share a subtransaction when nothing has failed lately: in effect the whole batch.
+/// From here on, doubled batch by batch while nothing fails, handlers are trusted.
 const CLEAN_CHUNK: usize = 1024;
 
 /// A delivery that waits, and the way back.
@@ -138,8 +138,8 @@ impl Writer {
         let mut retries = 0;
         loop {
             let deliveries: Vec<&Delivery> = jobs.iter().map(|job| &job.delivery).collect();
-            let chunk = self.chunk.load(Ordering::Relaxed);
-            match apply(&*self.store, &deliveries, &self.terms, &Mode::Receive, chunk).await {
+            let care = self.care();
+            match apply(&*self.store, &deliveries, &self.terms, &Mode::Receive, care).await {
                 Ok(committed) => {
                     self.answer(jobs, committed);
                     return Ok(());
@@ -150,6 +150,13 @@ impl Writer {
                         return Ok(());
                     }
                 }
+                Err(NotCommitted::HandlerFailed) => self.chunk.store(POISONED_CHUNK, Ordering::Relaxed),
+                // A deferred constraint, perhaps: with care it is found in time.
+                Err(NotCommitted::Store(error))
+                    if care == Care::Trust && error.kind == StoreErrorKind::Data =>
+                {
+                    self.chunk.store(POISONED_CHUNK, Ordering::Relaxed);
+                }
                 Err(NotCommitted::Store(error)) => {
                     if retries >= MAX_RETRIES || !passes(error.kind) {
                         return Err((jobs, error));
@@ -158,6 +165,14 @@ impl Writer {
                     retries += 1;
                 }
             }
+        }
+    }
+
+    /// Handlers are trusted again after batches enough in which none failed.
+    fn care(&self) -> Care {
+        match self.chunk.load(Ordering::Relaxed) {
+            CLEAN_CHUNK.. => Care::Trust,
+            chunk => Care::Chunks(chunk),
         }
     }
 
@@ -200,14 +215,14 @@ impl Writer {
     /// Rejects a delivery whose transaction can never commit (a deferred constraint, for example).
     async fn refuse(&self, delivery: &Delivery, reason: &str) -> Answer {
         let mode = Mode::Refuse(reason.to_owned());
-        match apply(&*self.store, &[delivery], &self.terms, &mode, 1).await {
+        match apply(&*self.store, &[delivery], &self.terms, &mode, Care::Chunks(1)).await {
             Ok(committed) => committed
                 .answers
                 .into_iter()
                 .next()
                 .unwrap_or_else(|| answers::unavailable("the delivery was not settled")),
             Err(NotCommitted::Store(error)) => answers::unavailable(with_causes(&error)),
-            Err(NotCommitted::Exclude(_)) => answers::unavailable(reason),
+            Err(NotCommitted::Exclude(_) | NotCommitted::HandlerFailed) => answers::unavailable(reason),
         }
     }
 }

@@ -64,6 +64,22 @@ impl From<StoreError> for Failure {
     }
 }
 
+/// Applies all events outside any savepoint, in the belief that none fails. `None`: one did, and the
+/// transaction is of no more use.
+///
+/// # Errors
+/// When the transaction cannot go on for another reason.
+pub(super) async fn apply_all(
+    transaction: &mut dyn Savepoints,
+    events: &[FreshEvent<'_>],
+) -> Result<Option<Vec<HandlerResult>>, StoreError> {
+    match transaction.apply(events).await.and_then(|replies| answers(events, replies)) {
+        Ok(replies) => Ok(Some(replies.into_iter().map(HandlerResult::Applied).collect())),
+        Err(Failure::Event { .. }) => Ok(None),
+        Err(Failure::Batch(error)) => Err(error),
+    }
+}
+
 /// Applies events, each whole or not at all; results stand in the order of `events`.
 ///
 /// # Errors

@@ -139,6 +139,14 @@ pub trait Batch: Send {
     /// then starts again.
     async fn advance_entities(&mut self, entities: &[(EntityRef<'_>, i64)]) -> Result<bool, StoreError>;
 
+    /// Runs the handlers of `mask` over all `events` at once, in the belief that none fails. `None`:
+    /// one did; the transaction is of no more use, and the batch starts again with `run_handlers`.
+    async fn try_handlers(
+        &mut self,
+        source: &Source,
+        mask: HandlerMask,
+        events: &[FreshEvent<'_>],
+    ) -> Result<Option<Vec<HandlerResult>>, StoreError>;
     /// Runs the handlers of `mask` over `events`, in order, each event whole or not at all. A
     /// failing event takes no other with it. `chunk` events share a subtransaction until one fails.
     async fn run_handlers(

@@ -30,7 +30,7 @@ const COMMITTING: &str = "commit a batch";
 pub(super) struct PostgresBatch {
     pub(super) transaction: PgTransaction<'static>,
     pub(super) limits: BatchLimits,
-    prepared: bool,
+    pub(super) prepared: bool,
     /// A statement failed: the server would take COMMIT for ROLLBACK, and not call it an error.
     failed: bool,
 }
@@ -248,6 +248,20 @@ impl Batch for PostgresBatch {
             .bind(entities.iter().map(|(entity, _)| entity.entity).collect::<Vec<_>>())
             .bind(entities.iter().map(|(_, sequence)| *sequence).collect::<Vec<_>>());
         Ok(self.fetch("advance entities", advance).await?.len() == entities.len())
+    }
+
+    async fn try_handlers(
+        &mut self,
+        source: &Source,
+        mask: HandlerMask,
+        events: &[FreshEvent<'_>],
+    ) -> Result<Option<Vec<HandlerResult>>, StoreError> {
+        if events.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let results = handlers::attempt(self, source, mask, events).await;
+        self.failed |= !matches!(results, Ok(Some(_)));
+        results
     }
 
     async fn run_handlers(

@@ -30,6 +30,16 @@ pub(super) fn is_permanent(code: &str) -> bool {
     code.starts_with("22") || code.starts_with("23")
 }
 
+/// Whether a handler's failure may be the fault of one event, as `hooklatch.run_handlers` sees it. A
+/// lock that was waited for too long is none there: it waits as long as the statement may run.
+pub(super) fn may_be_one_event(error: &sqlx::Error) -> bool {
+    const NOBODYS_FAULT: [&str; 6] = ["08", "40", "53", "57", "58", "XX"];
+    error
+        .as_database_error()
+        .and_then(|error| error.code())
+        .is_some_and(|code| !NOBODYS_FAULT.iter().any(|class| code.starts_with(class)))
+}
+
 /// Whether the connection was of no use before the statement could run.
 pub(super) fn is_lost_connection(error: &sqlx::Error) -> bool {
     match error {

@@ -147,6 +147,15 @@ impl Batch for SqliteBatch {
         Ok(advanced == entities.len() as u64)
     }
 
+    async fn try_handlers(
+        &mut self,
+        source: &Source,
+        mask: HandlerMask,
+        events: &[FreshEvent<'_>],
+    ) -> Result<Option<Vec<HandlerResult>>, StoreError> {
+        handlers::attempt(&mut self.lease, source, mask, events).await
+    }
+
     async fn run_handlers(
         &mut self,
         source: &Source,

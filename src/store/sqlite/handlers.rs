@@ -31,6 +31,20 @@ pub(super) async fn check(store: &SqliteStore, handler: &SqlHandler) -> Result<(
     connection.prepare(statement).await.map(drop).map_err(checking)
 }
 
+/// Runs the handlers over all events, outside any savepoint: the way of a batch in which nothing fails.
+/// `None`: something did.
+pub(super) async fn attempt(
+    lease: &mut Lease,
+    source: &Source,
+    mask: HandlerMask,
+    events: &[FreshEvent<'_>],
+) -> Result<Option<Vec<HandlerResult>>, StoreError> {
+    if events.is_empty() {
+        return Ok(Some(Vec::new()));
+    }
+    bisect::apply_all(&mut Plan { lease, source, mask, events }, events).await
+}
+
 /// Runs the handlers of `mask` over `events`, each event whole or not at all.
 pub(super) async fn run(
     lease: &mut Lease,
