@@ -8,7 +8,7 @@
 //! *At least once*: a process that dies after a delivery and before its note leaves a lease that ends,
 //! and the message is delivered again under the same id.
 //!
-//! The loop is [`Lane::run`]; the step, for tests, is [`Lane::step`].
+//! The loop is `Lane::run`; the step, for tests, is [`Lane::step`].
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 //! less; the receiver's dedup makes it once.
 //!
 //! In the order of a message's way: [`forward`] writes, [`lane`] claims and delivers, [`destination`]
-//! is where to, [`verdict`] decides what follows from an answer, [`settler`] notes it, [`relay`] keeps
+//! is where to, [`verdict`] decides what follows from an answer, `settler` notes it, [`relay`] keeps
 //! all of it running.
 
 pub mod backoff;
