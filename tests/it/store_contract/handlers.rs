@@ -9,7 +9,7 @@ use hooklatch::event::{Event, EventKey, JsonText};
 use hooklatch::handler::{Handler, HandlerConnection, HandlerError, HandlerReply, SqlHandler, Step};
 use hooklatch::store::{BatchLimits, Dialect, HandlerResult, StoreErrorKind};
 
-use super::fixture::{CHUNK, Database, LIMITS, delivery, event, run, sql};
+use super::fixture::{CHUNK, Database, LIMITS, delivery, event, fresh, plan, run, sql};
 
 /// Takes orders with a positive amount.
 const ORDERS: &str = "CREATE TABLE orders (
@@ -108,6 +108,28 @@ pub(super) async fn a_leading_with_is_merged(dialect: Dialect) {
     let events = vec![order("a", 1), order("b", 2)];
     assert_eq!(told(&db.handle(&delivery(vec![sql(with)], events), CHUNK).await), ["applied"; 2]);
     assert_eq!(db.texts(IDS).await, ["b1", "b2"]);
+}
+
+pub(super) async fn handlers_that_are_trusted_apply_all_or_say_that_one_failed(dialect: Dialect) {
+    let db = with_orders(dialect).await;
+    for (events, succeeds) in [
+        (vec![order("a", 1), order("b", 2)], true),
+        (vec![order("c", 1), order("d", -1)], false),
+        (vec![order("e", 1)], true),
+    ] {
+        let delivery = delivery(vec![sql(INSERT)], events);
+        let mut batch = db.begin().await;
+        let results = batch
+            .try_handlers(&delivery.source, plan(&delivery.source), &fresh(&delivery))
+            .await
+            .expect("no failure of the batch's own");
+        assert_eq!(results.is_some(), succeeds);
+        if let Some(results) = results {
+            assert_eq!(told(&results), vec!["applied"; results.len()]);
+            batch.commit().await.expect("commits");
+        }
+    }
+    assert_eq!(db.texts(IDS).await, ["a", "b", "e"]);
 }
 
 pub(super) async fn a_poison_event_takes_no_other_with_it(dialect: Dialect) {

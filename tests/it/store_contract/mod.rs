@@ -68,6 +68,7 @@ claims! {
         numbers_keep_their_digits,
         a_leading_with_is_merged,
         a_poison_event_takes_no_other_with_it,
+        handlers_that_are_trusted_apply_all_or_say_that_one_failed,
         every_kind_of_bad_data_is_permanent,
         a_statement_that_does_not_fit_the_schema_is_transient,
         the_steps_of_an_event_are_undone_together,
