@@ -16,7 +16,7 @@ const SECRET: &str = "whsec_bmV2ZXItbG9nLXRoaXMtc2VjcmV0";
 on_both_stores! {
     async fn of_two_relays_each_delivers_its_share_of_500_messages_once(backend: Backend) {
         // A receiver that takes its time, so that one relay alone does not have all before the other looks.
-        let sink = Sink::answering(|_| Reply::status(200).after(Duration::from_millis(20))).await;
+        let sink = Sink::answering(|_| Reply::status(200).after(Duration::from_millis(60))).await;
         let one = relaying(backend, &sink.url(), "").set("relay.lease", "\"30s\"").start().await;
         let two = one.replica();
         let payloads: Vec<String> = (0..500).map(|n| format!("message {n}")).collect();
@@ -32,8 +32,7 @@ on_both_stores! {
             let metrics = relay.admin_get("/metrics").await.text();
             let sent = metrics.lines().find(|line| line.contains("attempts_total") && line.contains("\"sent\""));
             let sent: u32 = sent.and_then(|l| l.rsplit(' ').next()).and_then(|n| n.parse().ok()).expect("a counter");
-            // How the share falls is the scheduler's matter: on a busy machine one may be late.
-            assert!(sent > 0, "both are busy, but one sent nothing");
+            assert!(sent >= 50, "both are busy, but one sent {sent}");
         }
     }
 
