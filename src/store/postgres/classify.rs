@@ -58,6 +58,11 @@ pub(super) fn is_aborted(error: &sqlx::Error) -> bool {
     error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "25P02")
 }
 
+/// Whether a row stands there already.
+pub(super) fn is_duplicate(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
+}
+
 fn kind(error: &sqlx::Error) -> StoreErrorKind {
     match error {
         sqlx::Error::Database(error) => {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgRow;
-use sqlx::{Executor, Row};
+use sqlx::{Executor, PgTransaction, Row};
 use uuid::Uuid;
 
-use super::connect::ASIDE;
+use super::connect::{ASIDE, Query};
+use super::copy_rows::CopyRows;
 use super::rows::{self, storable};
 use super::{PostgresStore, classify};
 use crate::inbox::outcome::Outcome;
@@ -18,37 +19,89 @@ use crate::store::{LedgerEntry, LedgerFilter, StoreError};
 const WRITING: &str = "write the ledger";
 const READING: &str = "read the ledger";
 
+/// The columns of `sql/copy_deliveries.sql`.
+const COLUMNS: i16 = 13;
+
+/// Room for a line: what most take.
+const USUAL_LINE_BYTES: usize = 256;
+
 /// How far the time in a delivery's id may be from when it was received.
 const ID_SLACK: chrono::Duration = chrono::Duration::minutes(5);
 
+/// Writes lines. They are copied in; only when one of them stands there already, as after a commit
+/// whose acknowledgement was lost, they are inserted where they are missing.
 pub(super) async fn record(store: &PostgresStore, entries: &[LedgerEntry]) -> Result<(), StoreError> {
     if entries.is_empty() {
         return Ok(());
     }
-    let all = |read: fn(&LedgerEntry) -> Option<&str>| -> Vec<_> {
-        entries.iter().map(|entry| read(entry).map(storable)).collect()
+    let ours = classify::ours(WRITING);
+    let mut transaction = aside(store).await?;
+    let copied = async {
+        let mut copy = transaction.copy_in_raw(include_str!("sql/copy_deliveries.sql")).await?;
+        copy.send(lines(entries)).await?;
+        copy.finish().await
     };
-    let record = store
+    match copied.await {
+        Ok(_) => transaction.commit().await.map_err(ours),
+        Err(error) if classify::is_duplicate(&error) => {
+            transaction.rollback().await.map_err(ours)?;
+            let mut transaction = aside(store).await?;
+            insert_missing(store, entries).execute(&mut *transaction).await.map_err(ours)?;
+            transaction.commit().await.map_err(ours)
+        }
+        Err(error) => Err(ours(error)),
+    }
+}
+
+/// The ledger may lose its last lines with the server; it is not worth a wait for the disk.
+async fn aside(store: &PostgresStore) -> Result<PgTransaction<'static>, StoreError> {
+    let mut transaction = store.transaction(WRITING, ASIDE).await?;
+    let set = (&mut *transaction).execute("SET LOCAL synchronous_commit = off").await;
+    set.map_err(classify::ours(WRITING))?;
+    Ok(transaction)
+}
+
+/// The lines as COPY takes them, in the order of its columns.
+fn lines(entries: &[LedgerEntry]) -> Vec<u8> {
+    let mut rows = CopyRows::new(COLUMNS, entries.len() * USUAL_LINE_BYTES);
+    for entry in entries {
+        rows.row()
+            .uuid(entry.delivery_id)
+            .int4(ordinal(entry))
+            .timestamptz(entry.received_at)
+            .text(Some(&storable(&entry.source)))
+            .text(entry.event_id.as_deref().map(storable).as_deref())
+            .text(entry.event_type.as_deref().map(storable).as_deref())
+            .text(entry.idempotency_key.as_deref().map(storable).as_deref())
+            .text(Some(entry.outcome.as_str()))
+            .int2(rows::status(entry.status))
+            .int8(micros(entry.duration))
+            .int8(i64::from(entry.body_bytes))
+            .text(entry.peer.as_deref().map(storable).as_deref())
+            .text(entry.reason.as_deref().map(storable).as_deref());
+    }
+    rows.finish()
+}
+
+fn insert_missing(store: &PostgresStore, entries: &[LedgerEntry]) -> Query<'static> {
+    let all = |read: fn(&LedgerEntry) -> Option<&str>| -> Vec<_> {
+        entries.iter().map(|entry| read(entry).map(|text| storable(text).into_owned())).collect()
+    };
+    store
         .query(include_str!("sql/record_deliveries.sql"))
         .bind(entries.iter().map(|e| e.delivery_id).collect::<Vec<_>>())
-        .bind(entries.iter().map(|e| i32::try_from(e.ordinal).unwrap_or(i32::MAX)).collect::<Vec<_>>())
+        .bind(entries.iter().map(ordinal).collect::<Vec<_>>())
         .bind(entries.iter().map(|e| e.received_at).collect::<Vec<_>>())
         .bind(all(|e| Some(&e.source)))
         .bind(all(|e| e.event_id.as_deref()))
         .bind(all(|e| e.event_type.as_deref()))
         .bind(all(|e| e.idempotency_key.as_deref()))
-        .bind(entries.iter().map(|e| e.outcome.as_str()).collect::<Vec<_>>())
+        .bind(all(|e| Some(e.outcome.as_str())))
         .bind(entries.iter().map(|e| rows::status(e.status)).collect::<Vec<_>>())
         .bind(entries.iter().map(|e| micros(e.duration)).collect::<Vec<_>>())
         .bind(entries.iter().map(|e| i64::from(e.body_bytes)).collect::<Vec<_>>())
         .bind(all(|e| e.peer.as_deref()))
-        .bind(all(|e| e.reason.as_deref()));
-    let ours = classify::ours(WRITING);
-    let mut transaction = store.transaction(WRITING, ASIDE).await?;
-    // The ledger may lose its last lines with the server; it is not worth a wait for the disk.
-    (&mut *transaction).execute("SET LOCAL synchronous_commit = off").await.map_err(ours)?;
-    record.execute(&mut *transaction).await.map_err(ours)?;
-    transaction.commit().await.map_err(ours)
+        .bind(all(|e| e.reason.as_deref()))
 }
 
 pub(super) async fn read(
@@ -82,6 +135,10 @@ fn first_id_since(since: DateTime<Utc>) -> Uuid {
     const MILLISECONDS_SHIFT: u32 = 80;
     let since = since.checked_sub_signed(ID_SLACK).unwrap_or(since);
     Uuid::from_u128(u128::from(since.timestamp_millis().max(0).unsigned_abs()) << MILLISECONDS_SHIFT)
+}
+
+fn ordinal(entry: &LedgerEntry) -> i32 {
+    i32::try_from(entry.ordinal).unwrap_or(i32::MAX)
 }
 
 fn micros(duration: Duration) -> i64 {

@@ -7,6 +7,7 @@
 mod batch;
 mod classify;
 mod connect;
+mod copy_rows;
 mod handlers;
 mod ledger;
 mod operator;
