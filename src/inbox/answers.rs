@@ -3,7 +3,9 @@
 //! Pure: reads claims and slots, composes answers. Internal reasons go into `Answer::reason`, which
 //! only the ledger sees.
 
-use crate::event::{Delivery, Event, EventKey};
+use std::time::Duration;
+
+use crate::event::{Delivery, Event, EventKey, Fingerprint};
 use crate::inbox::claims::{Claim, Claims};
 use crate::inbox::outcome::{Answer, EventOutcome, EventState, Outcome};
 use crate::inbox::slots::{Fate, Slot, Slots, Standing, inline_fingerprint};
@@ -19,17 +21,30 @@ pub(super) const RETRY_AFTER_SECONDS: u32 = 1;
 pub(super) struct Composed {
     pub answer: Answer,
     pub is_stored: bool,
+    /// The row that a repetition would meet.
+    pub remembered: Option<StoredEvent>,
+}
+
+impl Composed {
+    fn new(answer: Answer, is_stored: bool) -> Self {
+        Self { answer, is_stored, remembered: None }
+    }
 }
 
 /// The answers of a batch, in the order of its deliveries.
-pub(super) fn compose(deliveries: &[&Delivery], claims: &Claims<'_>, slots: &Slots<'_>) -> Vec<Composed> {
+pub(super) fn compose(
+    deliveries: &[&Delivery],
+    claims: &Claims<'_>,
+    slots: &Slots<'_>,
+    answers_live: Duration,
+) -> Vec<Composed> {
     let mut composed: Vec<Option<Composed>> = deliveries
         .iter()
         .enumerate()
         .map(|(at, delivery)| match claims.of(at) {
-            Claim::Open => Some(from_events(at, delivery, slots)),
-            Claim::Replay(reply) => Some(Composed { answer: replay(reply.clone()), is_stored: true }),
-            Claim::Mismatch => Some(Composed { answer: mismatch(), is_stored: true }),
+            Claim::Open => Some(from_events(at, delivery, slots, answers_live)),
+            Claim::Replay(reply) => Some(Composed::new(replay(reply.clone()), true)),
+            Claim::Mismatch => Some(Composed::new(mismatch(), true)),
             Claim::Follow(_) => None,
         })
         .collect();
@@ -69,7 +84,7 @@ pub(super) fn conflict(reason: impl Into<String>) -> Answer {
 }
 
 fn transient(reason: &str) -> Composed {
-    Composed { answer: unavailable(reason), is_stored: false }
+    Composed::new(unavailable(reason), false)
 }
 
 fn mismatch() -> Answer {
@@ -97,101 +112,99 @@ fn replay(reply: Reply) -> Answer {
 /// What a delivery gets whose twin in the same batch came first.
 fn follow(owner: &Composed) -> Composed {
     if !owner.is_stored {
-        return Composed { answer: owner.answer.clone(), is_stored: false };
+        return Composed::new(owner.answer.clone(), false);
     }
     let mut answer = replay(owner.answer.reply.clone());
     answer.events =
         owner.answer.events.iter().map(|(key, _)| (key.clone(), EventOutcome::Replayed)).collect();
-    Composed { answer, is_stored: true }
+    Composed::new(answer, true)
 }
 
-fn from_events(at: usize, delivery: &Delivery, slots: &Slots<'_>) -> Composed {
+fn from_events(at: usize, delivery: &Delivery, slots: &Slots<'_>, answers_live: Duration) -> Composed {
     match delivery.events.as_slice() {
         [event] if !delivery.is_batch => match slots.of(&event.key) {
-            Some(slot) => single(at, delivery, slot),
+            Some(slot) => single(at, delivery, slot, answers_live),
             None => transient("the event was not settled"),
         },
         _ => batch(at, delivery, slots),
     }
 }
 
-/// The answer to a delivery of one event.
-fn single(at: usize, delivery: &Delivery, slot: &Slot<'_>) -> Composed {
-    let source = &delivery.source;
-    if is_another_request(delivery, slot) {
-        return Composed { answer: mismatch(), is_stored: true };
+/// The answer to a delivery of one event that was processed before.
+pub(super) fn repeated(delivery: &Delivery, event: &Event, row: &StoredEvent) -> Answer {
+    if row.age == Age::AnswerLive {
+        // The key's scope is the source: another source's row says nothing about it.
+        let theirs = (*row.source == *delivery.source.name).then_some(row.fingerprint).flatten();
+        if is_another_request(delivery, theirs) {
+            return mismatch();
+        }
+        let reply = row.reply.clone().unwrap_or_else(|| Reply::standard(row.state, row.status, &event.key));
+        return Answer { events: vec![(event.key.clone(), EventOutcome::Replayed)], ..replay(reply) };
     }
-    let event = slot.fresh.event;
-    let with = |outcome, event_outcome, reply, replayed, reason| Answer {
-        outcome,
-        reply,
-        replayed,
+    Answer {
+        outcome: Outcome::Duplicate,
+        reply: Reply::duplicate(delivery.source.success_status, &event.key),
+        replayed: false,
         retry_after_seconds: None,
-        events: vec![(event.key.clone(), event_outcome)],
-        reason,
-    };
-    match &slot.standing {
-        Standing::Stored(row) => match row.age {
-            Age::AnswerLive => Composed {
-                answer: with(Outcome::Replayed, EventOutcome::Replayed, stored_reply(row, event), true, None),
-                is_stored: true,
-            },
-            Age::EventLive | Age::Expired => Composed {
-                answer: with(
-                    Outcome::Duplicate,
-                    EventOutcome::Duplicate,
-                    Reply::duplicate(source.success_status, &event.key),
-                    false,
-                    None,
-                ),
-                is_stored: true,
-            },
-        },
-        Standing::Settled(Fate::Failed { reason }) => {
-            let mut answer = unavailable(reason.clone());
-            answer.events = vec![(event.key.clone(), EventOutcome::Unavailable)];
-            Composed { answer, is_stored: false }
-        }
-        Standing::Settled(fate) => {
-            let Some((state, status, own)) = fate.stored_as(source.success_status) else {
-                return transient("the event was not settled");
-            };
-            let reply = own.unwrap_or_else(|| Reply::standard(state, status, &event.key));
-            let is_stored = state != EventState::Rejected || source.replay_errors != ReplayErrors::None;
-            if slot.owner != at && is_stored {
-                return Composed {
-                    answer: with(Outcome::Replayed, EventOutcome::Replayed, reply, true, None),
-                    is_stored,
-                };
-            }
-            let answer = with(delivery_outcome(state), EventOutcome::New(state), reply, false, reason(fate));
-            Composed { answer, is_stored }
-        }
-        Standing::Pending => transient("the event was not settled"),
+        events: vec![(event.key.clone(), EventOutcome::Duplicate)],
+        reason: None,
     }
+}
+
+/// The answer to a delivery of one event.
+fn single(at: usize, delivery: &Delivery, slot: &Slot<'_>, answers_live: Duration) -> Composed {
+    let event = slot.fresh.event;
+    let fate = match &slot.standing {
+        Standing::Stored(row) => {
+            let remembered =
+                (row.age == Age::AnswerLive && row.state != EventState::Rejected).then(|| row.clone());
+            return Composed { remembered, ..Composed::new(repeated(delivery, event, row), true) };
+        }
+        Standing::Settled(fate) => fate,
+        Standing::Pending => return transient("the event was not settled"),
+    };
+    let owners = &slot.fresh.delivery.source;
+    let theirs = (owners.name == delivery.source.name).then_some(slot.fingerprint).flatten();
+    if is_another_request(delivery, theirs) {
+        return Composed::new(mismatch(), true);
+    }
+    if let Fate::Failed { reason } = fate {
+        let mut answer = unavailable(reason.clone());
+        answer.events = vec![(event.key.clone(), EventOutcome::Unavailable)];
+        return Composed::new(answer, false);
+    }
+    let Some((state, status, own)) = fate.stored_as(delivery.source.success_status) else {
+        return transient("the event was not settled");
+    };
+    let is_stored = state != EventState::Rejected || delivery.source.replay_errors != ReplayErrors::None;
+    let reply = own.clone().unwrap_or_else(|| Reply::standard(state, status, &event.key));
+    if slot.owner != at && is_stored {
+        let events = vec![(event.key.clone(), EventOutcome::Replayed)];
+        return Composed::new(Answer { events, ..replay(reply) }, is_stored);
+    }
+    let answer = Answer {
+        outcome: delivery_outcome(state),
+        reply,
+        replayed: false,
+        retry_after_seconds: None,
+        events: vec![(event.key.clone(), EventOutcome::New(state))],
+        reason: reason(fate),
+    };
+    let remembered = (state != EventState::Rejected).then(|| StoredEvent {
+        source: owners.name.clone(),
+        state,
+        status,
+        reply: own,
+        fingerprint: slot.fingerprint,
+        age: Age::AnswerLive,
+        answer_left: answers_live,
+    });
+    Composed { remembered, ..Composed::new(answer, is_stored) }
 }
 
 /// Whether the explicit key, which is the event id, first came with another request.
-fn is_another_request(delivery: &Delivery, slot: &Slot<'_>) -> bool {
-    let Some(ours) = inline_fingerprint(delivery) else { return false };
-    let theirs = match &slot.standing {
-        // The key's scope is the source: another source's row says nothing about it.
-        Standing::Stored(row) if *row.source == *delivery.source.name && row.age == Age::AnswerLive => {
-            row.fingerprint
-        }
-        Standing::Stored(_) => None,
-        Standing::Settled(_) | Standing::Pending
-            if slot.fresh.delivery.source.name == delivery.source.name =>
-        {
-            slot.fingerprint
-        }
-        Standing::Settled(_) | Standing::Pending => None,
-    };
-    theirs.is_some_and(|theirs| theirs != ours)
-}
-
-fn stored_reply(row: &StoredEvent, event: &Event) -> Reply {
-    row.reply.clone().unwrap_or_else(|| Reply::standard(row.state, row.status, &event.key))
+fn is_another_request(delivery: &Delivery, theirs: Option<Fingerprint>) -> bool {
+    inline_fingerprint(delivery).is_some_and(|ours| theirs.is_some_and(|theirs| theirs != ours))
 }
 
 /// The answer to a body that carried a list: one status for all, a line for each.
@@ -231,13 +244,13 @@ fn batch(at: usize, delivery: &Delivery, slots: &Slots<'_>) -> Composed {
             events,
             reason,
         };
-        return Composed { answer, is_stored: may_replay };
+        return Composed::new(answer, may_replay);
     }
     let outcome = overall(&events);
     let status = delivery.source.success_status;
     let reply = Reply::batch(status, outcome.as_str(), events.iter().map(|(key, outcome)| (key, *outcome)));
     let answer = Answer { outcome, reply, replayed: false, retry_after_seconds: None, events, reason };
-    Composed { answer, is_stored: refusal.is_none() || may_replay }
+    Composed::new(answer, refusal.is_none() || may_replay)
 }
 
 /// What a list's delivery met with one of its events, and the refusal if it was refused.

@@ -7,16 +7,17 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use tokio::time::Instant;
 
 use crate::clock;
 use crate::event::{Delivery, EventKey};
 use crate::handler::{HandlerBinding, HandlerReply, Step};
-use crate::inbox::answers;
+use crate::inbox::answers::{self, Composed};
 use crate::inbox::claims::Claims;
-use crate::inbox::outcome::{Answer, EventState};
+use crate::inbox::outcome::EventState;
 use crate::inbox::slots::{Fate, Slots, Standing};
 use crate::outbox::forward::Outgoing;
 use crate::reply::Reply;
@@ -67,7 +68,9 @@ pub(super) struct Terms {
 /// A committed batch.
 pub(super) struct Committed {
     /// In the order of the deliveries.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<Composed>,
+    /// When the transaction began: no row it read or wrote was there for certain any earlier.
+    pub began: Instant,
     /// Events that a handler failed on.
     pub poisoned: usize,
     /// How long the transaction took, commit included.
@@ -115,15 +118,10 @@ pub(super) async fn apply(
 
     let Run { mut batch, slots, forwarded, .. } = run;
     let poisoned = count_poisoned(&slots);
-    let answers = answers::compose(deliveries, &claims, &slots);
+    let answers = answers::compose(deliveries, &claims, &slots, terms.windows.answers);
     claims.settle(&mut *batch, &answers).await?;
     batch.commit().await?;
-    Ok(Committed {
-        answers: answers.into_iter().map(|a| a.answer).collect(),
-        poisoned,
-        took: started.elapsed(),
-        forwarded,
-    })
+    Ok(Committed { answers, began: started, poisoned, took: started.elapsed(), forwarded })
 }
 
 /// A batch on its way.

@@ -9,6 +9,7 @@ mod apply;
 mod claims;
 mod executing;
 pub mod outcome;
+mod recent;
 mod retry;
 mod slots;
 mod writer;
@@ -23,14 +24,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
-use crate::event::Delivery;
+use crate::event::{Delivery, EventKey};
 use crate::outbox::Hints;
-use crate::store::{BatchLimits, Store, Windows};
+use crate::store::{BatchLimits, Store, StoreError, Windows};
 use crate::telemetry::metrics::Metrics;
 
 use apply::Terms;
 use executing::Executing;
 use outcome::Answer;
+use recent::Recent;
 use writer::{Job, Writer};
 
 pub use retry::RetryError;
@@ -75,6 +77,7 @@ struct Shared {
     stop: CancellationToken,
     tasks: TaskTracker,
     metrics: Arc<Metrics>,
+    recent: Arc<Recent>,
 }
 
 /// The way to one writer.
@@ -97,6 +100,7 @@ impl Inbox {
             limits: BatchLimits { lock_wait: options.inflight_wait, statement: options.handler_timeout },
             windows: options.windows,
         };
+        let recent = Arc::new(Recent::new());
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         let lanes = (0..options.writers.max(1))
@@ -110,18 +114,24 @@ impl Inbox {
                     executing.clone(),
                     metrics.clone(),
                     options.hints.clone(),
+                    recent.clone(),
                 );
                 tasks.spawn(writer.run(jobs, stop.clone()));
                 Lane { queue, executing }
             })
             .collect();
-        Self { shared: Arc::new(Shared { store, clock, terms, options, lanes, stop, tasks, metrics }) }
+        Self {
+            shared: Arc::new(Shared { store, clock, terms, options, lanes, stop, tasks, metrics, recent }),
+        }
     }
 
     /// Hands a delivery to its writer and waits for the answer. The delivery is processed whether
     /// or not the caller goes on waiting.
     pub async fn submit(&self, delivery: Delivery) -> Answer {
         let shared = &*self.shared;
+        if let Some(answer) = shared.recent.answer(&delivery) {
+            return answer;
+        }
         let marks = Marks::of(&delivery);
         let id = delivery.id;
         let deadline = Instant::now() + shared.options.deadline;
@@ -151,6 +161,16 @@ impl Inbox {
                 Err(_) => wait = CONFLICT_CHECK_EVERY,
             }
         }
+    }
+
+    /// Makes an event new again: its next delivery takes effect. False: it was not known.
+    ///
+    /// # Errors
+    /// When the store fails; the event may be forgotten or not.
+    pub async fn forget(&self, key: &EventKey) -> Result<bool, StoreError> {
+        let forgotten = self.shared.store.forget_event(key).await;
+        self.shared.recent.forget(key);
+        forgotten
     }
 
     /// Deliveries that wait for a writer.

@@ -55,17 +55,17 @@ impl Inbox {
             request,
             received_at: shared.clock.now(),
         };
-        let answer = match apply(&*shared.store, &[&delivery], &shared.terms, &Mode::Retry, Care::Chunks(1))
-            .await
-        {
-            Ok(mut committed) => {
-                committed.answers.pop().unwrap_or_else(|| answers::unavailable("the event was not settled"))
-            }
-            Err(NotCommitted::Store(error)) => answers::unavailable(with_causes(&error)),
-            Err(NotCommitted::Exclude(_) | NotCommitted::HandlerFailed) => {
-                answers::unavailable("the event was not settled")
-            }
-        };
+        let answer =
+            match apply(&*shared.store, &[&delivery], &shared.terms, &Mode::Retry, Care::Chunks(1)).await {
+                Ok(mut committed) => {
+                    let composed = committed.answers.pop();
+                    composed.map_or_else(|| answers::unavailable("the event was not settled"), |c| c.answer)
+                }
+                Err(NotCommitted::Store(error)) => answers::unavailable(with_causes(&error)),
+                Err(NotCommitted::Exclude(_) | NotCommitted::HandlerFailed) => {
+                    answers::unavailable("the event was not settled")
+                }
+            };
         self.note(&delivery, &answer, started.elapsed()).await;
         Ok(answer)
     }

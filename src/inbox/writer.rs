@@ -18,6 +18,7 @@ use crate::inbox::answers;
 use crate::inbox::apply::{Care, Committed, Mode, NotCommitted, Terms, apply};
 use crate::inbox::executing::Executing;
 use crate::inbox::outcome::Answer;
+use crate::inbox::recent::Recent;
 use crate::outbox::Hints;
 use crate::store::{Store, StoreError, StoreErrorKind};
 use crate::telemetry::metrics::Metrics;
@@ -55,6 +56,7 @@ pub(super) struct Writer {
     metrics: Arc<Metrics>,
     chunk: AtomicUsize,
     hints: Hints,
+    recent: Arc<Recent>,
 }
 
 impl Writer {
@@ -65,9 +67,19 @@ impl Writer {
         executing: Arc<Executing>,
         metrics: Arc<Metrics>,
         hints: Hints,
+        recent: Arc<Recent>,
     ) -> Self {
         let max_batch = max_batch.max(1);
-        Self { store, terms, max_batch, executing, metrics, chunk: AtomicUsize::new(CLEAN_CHUNK), hints }
+        Self {
+            store,
+            terms,
+            max_batch,
+            executing,
+            metrics,
+            chunk: AtomicUsize::new(CLEAN_CHUNK),
+            hints,
+            recent,
+        }
     }
 
     /// Works until `stop`, then settles what waits.
@@ -182,8 +194,11 @@ impl Writer {
         let chunk = self.chunk.load(Ordering::Relaxed);
         let next = if committed.poisoned > 0 { POISONED_CHUNK } else { (chunk * 2).min(CLEAN_CHUNK) };
         self.chunk.store(next, Ordering::Relaxed);
-        for (job, answer) in jobs.into_iter().zip(committed.answers) {
-            reply(job, answer);
+        for (job, composed) in jobs.into_iter().zip(committed.answers) {
+            if let (Some(row), [event]) = (composed.remembered, job.delivery.events.as_slice()) {
+                self.recent.remember(event.key.clone(), row, committed.began);
+            }
+            reply(job, composed.answer);
         }
     }
 
@@ -220,6 +235,7 @@ impl Writer {
                 .answers
                 .into_iter()
                 .next()
+                .map(|composed| composed.answer)
                 .unwrap_or_else(|| answers::unavailable("the delivery was not settled")),
             Err(NotCommitted::Store(error)) => answers::unavailable(with_causes(&error)),
             Err(NotCommitted::Exclude(_) | NotCommitted::HandlerFailed) => answers::unavailable(reason),

@@ -17,6 +17,7 @@ pub mod sql_handler;
 pub mod sqlite;
 mod visible_headers;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -219,13 +220,15 @@ pub struct NewEvent<'a> {
 /// A row of `processed_events`, as a duplicate meets it.
 #[derive(Clone, Debug)]
 pub struct StoredEvent {
-    pub source: String,
+    pub source: Arc<str>,
     pub state: EventState,
     pub status: u16,
     /// A handler's own answer; `None`: the standard one.
     pub reply: Option<Reply>,
     pub fingerprint: Option<Fingerprint>,
     pub age: Age,
+    /// How long the answer will still be replayed; zero when it is not.
+    pub answer_left: Duration,
 }
 
 /// How a row's age compares with the windows.

@@ -61,7 +61,7 @@ pub(super) async fn every_column_comes_back(dialect: Dialect) {
     let mut batch = db.begin().await;
     let stored = batch.stored_events(&[&event.key], WINDOWS).await.expect("reads");
     let stored = stored[0].as_ref().expect("there");
-    assert_eq!(stored.source, "shop-2");
+    assert_eq!(&*stored.source, "shop-2");
     assert_eq!(stored.state, EventState::Ignored);
     assert_eq!(stored.status, 202);
     assert_eq!(stored.fingerprint, Some(fingerprint(0xfe)));

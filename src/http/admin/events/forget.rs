@@ -33,7 +33,7 @@ pub(in crate::http) async fn forget(
 ) -> Result<HttpResponse, Failure> {
     let (consumer, event_id) = path.into_inner();
     let key = EventKey { consumer: Arc::from(consumer), event_id: Arc::from(event_id) };
-    if !state.services.store.forget_event(&key).await? {
+    if !state.services.inbox.forget(&key).await? {
         return Err(Problem::NotFound.into());
     }
     tracing::info!(event.consumer = %key.consumer, event.id = %key.event_id, "an operator made an event new again");

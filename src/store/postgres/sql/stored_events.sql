@@ -5,7 +5,7 @@ FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS wanted (consumer, event_i
 CROSS JOIN LATERAL (
     SELECT source, state, status, fingerprint, reply_headers, reply_body,
            processed_at > now() - make_interval(secs => $3) AS event_lives,
-           processed_at > now() - make_interval(secs => $4) AS answer_lives
+           extract(epoch FROM processed_at + make_interval(secs => $4) - now())::float8 AS answer_left
     FROM hooklatch.processed_events AS event
     WHERE event.consumer = wanted.consumer AND event.event_id = wanted.event_id
     LIMIT 1

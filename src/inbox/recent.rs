@@ -1,0 +1,126 @@
+//! Answers of a moment ago, so that a quick repetition need not ask the database.
+//!
+//! An entry is made only of a row that has been committed, and lives for [`TRUSTED_FOR`] after the
+//! database was last asked, never longer than the answer's own window. So this process cannot
+//! replay what the database would not have replayed within that time: a row that an operator
+//! removes elsewhere is missed for no longer. What is not here is looked up; nothing is decided by
+//! absence. Bounded in entries and in bytes.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::event::{Delivery, EventKey};
+use crate::inbox::answers;
+use crate::inbox::outcome::Answer;
+use crate::inbox::slots::key_is_event_id;
+use crate::store::StoredEvent;
+
+/// How long a row is taken for what it was. Senders that repeat at once, and relays that send
+/// twice, come within it.
+const TRUSTED_FOR: Duration = Duration::from_secs(2);
+
+/// Parts with a lock of their own.
+const SHARDS: usize = 16;
+
+/// Most entries of a shard.
+const SHARD_ENTRIES: usize = 4_096;
+
+/// Most bytes of handlers' own answers in a shard. The standard ones are rendered again.
+const SHARD_BYTES: usize = 1024 * 1024;
+
+/// The answers of a moment ago.
+pub(super) struct Recent {
+    shards: [Mutex<Shard>; SHARDS],
+    hasher: RandomState,
+}
+
+#[derive(Default)]
+struct Shard {
+    entries: HashMap<EventKey, Entry>,
+    /// In the order in which they came, which is nearly that in which they go.
+    order: VecDeque<(EventKey, Instant)>,
+    bytes: usize,
+}
+
+struct Entry {
+    row: StoredEvent,
+    until: Instant,
+}
+
+impl Recent {
+    pub fn new() -> Self {
+        Self { shards: std::array::from_fn(|_| Mutex::default()), hasher: RandomState::new() }
+    }
+
+    /// The answer to a repetition, if its event is remembered. Only deliveries of one event whose
+    /// idempotency key, if any, is the event id: the others have more to be looked up.
+    pub fn answer(&self, delivery: &Delivery) -> Option<Answer> {
+        let [event] = delivery.events.as_slice() else { return None };
+        if delivery.is_batch || (delivery.explicit_key.is_some() && !key_is_event_id(delivery)) {
+            return None;
+        }
+        let shard = self.shard(&event.key);
+        let entry = shard.entries.get(&event.key).filter(|entry| Instant::now() < entry.until)?;
+        Some(answers::repeated(delivery, event, &entry.row))
+    }
+
+    /// Remembers a row that was committed, or read, by a transaction that began at `asked`.
+    pub fn remember(&self, key: EventKey, row: StoredEvent, asked: Instant) {
+        let until = asked + row.answer_left.min(TRUSTED_FOR);
+        let bytes = size(&row);
+        let now = Instant::now();
+        if until <= now || bytes > SHARD_BYTES / 16 {
+            return;
+        }
+        let mut shard = self.shard(&key);
+        shard.make_room(bytes, now);
+        shard.bytes += bytes;
+        shard.order.push_back((key.clone(), until));
+        if let Some(former) = shard.entries.insert(key, Entry { row, until }) {
+            shard.bytes -= size(&former.row);
+        }
+    }
+
+    /// The event is new again.
+    pub fn forget(&self, key: &EventKey) {
+        let mut shard = self.shard(key);
+        if let Some(entry) = shard.entries.remove(key) {
+            shard.bytes -= size(&entry.row);
+        }
+    }
+
+    fn shard(&self, key: &EventKey) -> std::sync::MutexGuard<'_, Shard> {
+        let place = usize::try_from(self.hasher.hash_one(key) % SHARDS as u64).unwrap_or(0);
+        self.shards[place].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shard {
+    /// Drops what has gone stale, and the oldest where that is not enough.
+    fn make_room(&mut self, bytes: usize, now: Instant) {
+        while let Some((key, until)) = self.order.front() {
+            let is_full = self.order.len() >= SHARD_ENTRIES || self.bytes + bytes > SHARD_BYTES;
+            if *until > now && !is_full {
+                return;
+            }
+            // A newer entry of the same key has its own place in the order.
+            if self.entries.get(key).is_some_and(|entry| entry.until == *until)
+                && let Some(entry) = self.entries.remove(key)
+            {
+                self.bytes -= size(&entry.row);
+            }
+            self.order.pop_front();
+        }
+    }
+}
+
+/// What an entry holds beyond its own size.
+fn size(row: &StoredEvent) -> usize {
+    row.reply.as_ref().map_or(0, |reply| {
+        reply.body.len() + reply.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
+    })
+}
