@@ -17,7 +17,7 @@ CREATE TABLE hooklatch.processed_events (
     reply_body    bytea,
     occurred_at   timestamptz,
     processed_at  timestamptz NOT NULL,
-    PRIMARY KEY (consumer, event_id)
+    PRIMARY KEY (event_id, consumer)
 )
 
 -- name: processed events by age
@@ -136,7 +136,8 @@ $function$
 --
 -- All statements run over a chunk of events in one subtransaction. A chunk that fails is undone and
 -- run again in halves, until the event that fails stands alone: it is reported with its SQLSTATE, and
--- takes no other with it. What no smaller chunk can cure (a lost connection, a deadlock, an operator's
+-- takes no other with it. When the first half succeeds, the second must hold the failure: it is halved
+-- without being run as a whole. What no smaller chunk can cure (a lost connection, a deadlock, an operator's
 -- intervention, no resources, an internal error) is raised again and ends the transaction.
 --
 -- A statement that `p_returns` marks yields one row: what it returned, as an array of jsonb objects, and
@@ -162,8 +163,9 @@ DECLARE
     c_message_length CONSTANT integer := 2000;
     v_low         integer := 1;
     v_high        integer;
-    -- Where the ranges still to run end; the next one last.
+    -- Where the ranges still to run end, the next one last; and whether each is known to fail.
     v_ends        integer[] := '{}';
+    v_suspects    boolean[] := '{}';
     v_failed      boolean;
     v_code        text;
     v_message     text;
@@ -182,8 +184,14 @@ BEGIN
     WHILE v_low <= cardinality(p_ids) LOOP
         IF cardinality(v_ends) = 0 THEN
             v_ends := ARRAY[least(v_low + greatest(p_chunk, 1) - 1, cardinality(p_ids))];
+            v_suspects := ARRAY[false];
         END IF;
         v_high := v_ends[cardinality(v_ends)];
+        IF v_suspects[cardinality(v_ends)] AND v_low < v_high THEN
+            v_ends := array_append(v_ends, (v_low + v_high) / 2);
+            v_suspects := array_append(v_suspects, false);
+            CONTINUE;
+        END IF;
         v_ids := p_ids[v_low:v_high];
         v_types := p_types[v_low:v_high];
         v_occurred_at := p_occurred_at[v_low:v_high];
@@ -224,10 +232,12 @@ BEGIN
             v_message := left(SQLERRM, c_message_length);
         END;
         IF v_failed AND v_low < v_high THEN
-            v_ends := array_append(v_ends, (v_low + v_high) / 2);
+            v_suspects[cardinality(v_ends)] := true;
             CONTINUE;
         END IF;
         IF v_failed THEN
+            -- It may be all that was wrong with the ranges around it.
+            v_suspects := array_fill(false, ARRAY[cardinality(v_ends)]);
             RETURN QUERY SELECT v_low, v_code, v_message, NULL::text, NULL::integer, NULL::jsonb, NULL::text;
         ELSIF cardinality(v_answers) > 0 THEN
             RETURN QUERY
@@ -237,6 +247,7 @@ BEGIN
                 FROM unnest(v_answers) AS answer;
         END IF;
         v_ends := v_ends[:cardinality(v_ends) - 1];
+        v_suspects := v_suspects[:cardinality(v_ends)];
         v_low := v_high + 1;
     END LOOP;
 END

@@ -18,7 +18,7 @@ CREATE TABLE processed_events (
     reply_body    BLOB,
     occurred_at   INTEGER,
     processed_at  INTEGER NOT NULL,
-    PRIMARY KEY (consumer, event_id)
+    PRIMARY KEY (event_id, consumer)
 ) STRICT, WITHOUT ROWID;
 
 -- name: processed events by age

@@ -4,7 +4,8 @@
 //! delivery go through an index whatever the planner believes; the rare ones that join are planned
 //! anew each time, because a plan made while a table was small would read all of it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -82,19 +83,25 @@ impl Batch for PostgresBatch {
         if events.is_empty() {
             return Ok(Vec::new());
         }
+        let Kinds { kinds, of_events } = Kinds::of(events);
+        let is_known = |known: fn(&NewEvent<'_>) -> bool| events.iter().any(known);
+        let fingerprints = || events.iter().map(|new| new.fingerprint.map(|Fingerprint(hash)| hash));
         let insert = self
             .query(include_str!("sql/insert_events.sql"))
-            .bind(events.iter().map(|new| &*new.event.key.consumer).collect::<Vec<_>>())
+            .bind(kinds.iter().map(|kind| kind.consumer).collect::<Vec<_>>())
+            .bind(kinds.iter().map(|kind| kind.source).collect::<Vec<_>>())
+            .bind(kinds.iter().map(|kind| kind.event_type).collect::<Vec<_>>())
+            .bind(kinds.iter().map(|kind| kind.state.as_str()).collect::<Vec<_>>())
+            .bind(kinds.iter().map(|kind| rows::status(kind.status)).collect::<Vec<_>>())
             .bind(events.iter().map(|new| &*new.event.key.event_id).collect::<Vec<_>>())
-            .bind(events.iter().map(|new| new.source).collect::<Vec<_>>())
-            .bind(events.iter().map(|new| &*new.event.event_type).collect::<Vec<_>>())
-            .bind(events.iter().map(|new| new.state.as_str()).collect::<Vec<_>>())
-            .bind(events.iter().map(|new| rows::status(new.status)).collect::<Vec<_>>())
-            .bind(events.iter().map(|new| new.fingerprint.map(|Fingerprint(hash)| hash)).collect::<Vec<_>>())
-            .bind(events.iter().map(|new| new.event.occurred_at).collect::<Vec<_>>());
-        let inserted = self.fetch(DOING, insert).await?;
-        let keys = events.iter().map(|new| (&*new.event.key.consumer, &*new.event.key.event_id));
-        which(keys, &inserted).map_err(classify::ours(DOING))
+            .bind((kinds.len() > 1).then_some(of_events))
+            .bind(is_known(|new| new.fingerprint.is_some()).then(|| fingerprints().collect::<Vec<_>>()))
+            .bind(
+                is_known(|new| new.event.occurred_at.is_some())
+                    .then(|| events.iter().map(|new| new.event.occurred_at).collect::<Vec<_>>()),
+            );
+        let told = self.fetch(DOING, insert).await?;
+        inserted(events, &told).map_err(classify::ours(DOING))
     }
 
     async fn stored_events(
@@ -329,6 +336,61 @@ impl Batch for PostgresBatch {
     }
 }
 
+/// What many events of a batch have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Kind<'e> {
+    consumer: &'e str,
+    source: &'e str,
+    event_type: &'e str,
+    state: EventState,
+    status: u16,
+}
+
+/// The kinds of a batch, and the place of each event's kind among them, from 1.
+struct Kinds<'e> {
+    kinds: Vec<Kind<'e>>,
+    of_events: Vec<i32>,
+}
+
+impl<'e> Kinds<'e> {
+    fn of(events: &[NewEvent<'e>]) -> Self {
+        let mut kinds: Vec<Kind<'e>> = Vec::new();
+        let mut places: HashMap<Kind<'e>, i32> = HashMap::new();
+        let of_events = events
+            .iter()
+            .map(|new| {
+                let kind = Kind {
+                    consumer: &new.event.key.consumer,
+                    source: new.source,
+                    event_type: &new.event.event_type,
+                    state: new.state,
+                    status: new.status,
+                };
+                *places.entry(kind).or_insert_with(|| {
+                    kinds.push(kind);
+                    i32::try_from(kinds.len()).unwrap_or(i32::MAX)
+                })
+            })
+            .collect();
+        Self { kinds, of_events }
+    }
+}
+
+/// Which of these events were inserted, from the one row that tells.
+fn inserted(events: &[NewEvent<'_>], told: &[PgRow]) -> Result<Vec<bool>, sqlx::Error> {
+    let row = told.first().ok_or(sqlx::Error::RowNotFound)?;
+    let count: i64 = row.try_get("inserted")?;
+    if usize::try_from(count).is_ok_and(|count| count == events.len()) {
+        return Ok(vec![true; events.len()]);
+    }
+    let texts = |column| row.try_get::<Option<Vec<String>>, _>(column).map(Option::unwrap_or_default);
+    let (consumers, event_ids) = (texts("consumers")?, texts("event_ids")?);
+    let inserted: HashSet<(&str, &str)> =
+        consumers.iter().zip(&event_ids).map(|(consumer, id)| (&**consumer, &**id)).collect();
+    let key = |new: &NewEvent<'_>| inserted.contains(&(&*new.event.key.consumer, &*new.event.key.event_id));
+    Ok(events.iter().map(key).collect())
+}
+
 /// Which of these keys a statement returned.
 fn which<'k>(
     keys: impl ExactSizeIterator<Item = (&'k str, &'k str)>,
@@ -347,7 +409,8 @@ fn which<'k>(
 
 fn stored_event(row: &PgRow) -> Result<StoredEvent, sqlx::Error> {
     let state = EventState::parse(row.try_get("state")?).ok_or_else(|| unreadable("a state"))?;
-    let age = match (row.try_get("event_lives")?, row.try_get("answer_lives")?) {
+    let answer_left = Duration::try_from_secs_f64(row.try_get("answer_left")?).unwrap_or_default();
+    let age = match (row.try_get("event_lives")?, !answer_left.is_zero()) {
         (true, true) => Age::AnswerLive,
         // It did not take effect, and nothing says so any more.
         (true, false) if state == EventState::Rejected => Age::Expired,
@@ -355,12 +418,13 @@ fn stored_event(row: &PgRow) -> Result<StoredEvent, sqlx::Error> {
         (false, _) => Age::Expired,
     };
     Ok(StoredEvent {
-        source: row.try_get("source")?,
+        source: row.try_get::<&str, _>("source")?.into(),
         state,
         status: rows::read_status(row)?,
         reply: rows::reply(row)?,
         fingerprint: rows::fingerprint(row)?,
         age,
+        answer_left,
     })
 }
 

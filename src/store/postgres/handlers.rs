@@ -12,7 +12,7 @@ use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, Executor, Row};
 
 use super::batch::PostgresBatch;
-use super::connect::ASIDE;
+use super::connect::{ASIDE, Query};
 use super::rows::unreadable;
 use super::{PostgresStore, classify};
 use crate::event::{Event, EventKey};
@@ -25,8 +25,17 @@ use crate::store::{FreshEvent, HandlerResult, SqlHandler, StoreError};
 const RUNNING: &str = "run handlers";
 const CHECKING: &str = "prepare a handler's statement";
 
-/// The relation `event`; its parameters are those that `hooklatch.run_handlers` passes.
-const EVENT_CTE: &str = include_str!("sql/event_cte.sql");
+/// The columns of `event` that come as an array: name, how it is read, the array's parameter and type.
+/// The parameters are those that `hooklatch.run_handlers` passes.
+const ARRIVED: [(&str, &str, &str); 7] = [
+    ("id", "arrived.id", "$1::text[]"),
+    ("type", "arrived.type", "$2::text[]"),
+    ("occurred_at", "arrived.occurred_at", "$3::timestamptz[]"),
+    ("data", "arrived.data::jsonb", "$4::text[]"),
+    ("payload", "arrived.payload::jsonb", "$5::text[]"),
+    ("headers", "arrived.headers::jsonb", "$6::text[]"),
+    ("received_at", "arrived.received_at", "$7::timestamptz[]"),
+];
 
 /// The rows that a statement returns, as `hooklatch.run_handlers` reads them.
 const SELECT_ANSWERS: &str = include_str!("sql/select_answers.sql");
@@ -97,21 +106,10 @@ pub(super) async fn attempt(
         }
     }
     for handler in plain {
-        let column = |name: &str, read: fn(&Event) -> &str| -> Option<Vec<&str>> {
-            handler.mentions(name).then(|| events.iter().map(|fresh| read(fresh.event)).collect())
-        };
         // Safe: the statement is the operator's own, from the configuration.
-        let run = sqlx::query(AssertSqlSafe(statement(handler)))
-            .persistent(batch.prepared)
-            .bind(events.iter().map(|fresh| &*fresh.event.key.event_id).collect::<Vec<_>>())
-            .bind(events.iter().map(|fresh| &*fresh.event.event_type).collect::<Vec<_>>())
-            .bind(events.iter().map(|fresh| fresh.event.occurred_at).collect::<Vec<_>>())
-            .bind(column("data", |event| event.data.as_str()))
-            .bind(column("payload", |event| event.payload.as_str()))
-            .bind(handler.mentions("headers").then(|| headers(events)))
-            .bind(events.iter().map(|fresh| fresh.delivery.received_at).collect::<Vec<_>>())
-            .bind(&*source.name)
-            .bind(1_i32);
+        let run = sqlx::query(AssertSqlSafe(statement(handler))).persistent(batch.prepared);
+        let run =
+            bind_columns(run, events, |column| handler.mentions(column)).bind(&*source.name).bind(1_i32);
         match run.execute(&mut *batch.transaction).await {
             Ok(_) => {}
             Err(error) if classify::may_be_one_event(&error) => return Ok(None),
@@ -131,35 +129,73 @@ async fn run_sql(
 ) -> Result<Vec<HandlerResult>, StoreError> {
     let failed = classify::handlers(RUNNING);
     let mentioned = |column: &str| handlers.iter().any(|handler| handler.mentions(column));
-    // A column that no statement mentions is NULL: nothing to send, nothing to parse.
-    let column = |name: &str, read: fn(&Event) -> &str| -> Option<Vec<&str>> {
-        mentioned(name).then(|| events.iter().map(|fresh| read(fresh.event)).collect())
-    };
     let run = batch
         .query(include_str!("sql/run_handlers.sql"))
         .bind(handlers.iter().map(|handler| statement(handler)).collect::<Vec<_>>())
         .bind(handlers.iter().map(|handler| handler.returns_rows()).collect::<Vec<_>>())
         .bind(i32::try_from(chunk).unwrap_or(i32::MAX))
-        .bind(&*source.name)
-        .bind(events.iter().map(|fresh| &*fresh.event.key.event_id).collect::<Vec<_>>())
-        .bind(events.iter().map(|fresh| &*fresh.event.event_type).collect::<Vec<_>>())
-        .bind(events.iter().map(|fresh| fresh.event.occurred_at).collect::<Vec<_>>())
-        .bind(column("data", |event| event.data.as_str()))
-        .bind(column("payload", |event| event.payload.as_str()))
-        .bind(mentioned("headers").then(|| headers(events)))
-        .bind(events.iter().map(|fresh| fresh.delivery.received_at).collect::<Vec<_>>());
+        .bind(&*source.name);
+    let run = bind_columns(run, events, mentioned);
     let told = run.fetch_all(&mut *batch.transaction).await.map_err(failed)?;
     results(events, &told).map_err(classify::ours(RUNNING))
+}
+
+/// Binds the arrays of [`ARRIVED`], in their order. A column that no statement mentions is NULL: nothing
+/// to send, nothing to parse.
+fn bind_columns<'q>(
+    run: Query<'q>,
+    events: &[FreshEvent<'q>],
+    mentioned: impl Fn(&str) -> bool,
+) -> Query<'q> {
+    let text = |name: &str, read: fn(&Event) -> &str| -> Option<Vec<&'q str>> {
+        mentioned(name).then(|| events.iter().map(|fresh| read(fresh.event)).collect())
+    };
+    run.bind(events.iter().map(|fresh| &*fresh.event.key.event_id).collect::<Vec<_>>())
+        .bind(text("type", |event| &event.event_type))
+        .bind(
+            mentioned("occurred_at")
+                .then(|| events.iter().map(|fresh| fresh.event.occurred_at).collect::<Vec<_>>()),
+        )
+        .bind(text("data", |event| event.data.as_str()))
+        .bind(text("payload", |event| event.payload.as_str()))
+        .bind(mentioned("headers").then(|| headers(events)))
+        .bind(
+            mentioned("received_at")
+                .then(|| events.iter().map(|fresh| fresh.delivery.received_at).collect::<Vec<_>>()),
+        )
 }
 
 /// The handler's statement over `event`. Rows that it returns are answers, and come as one array:
 /// far cheaper than a loop over them in the function.
 fn statement(handler: &SqlHandler) -> &str {
     if handler.returns_rows() {
-        handler.compose_select(|| EVENT_CTE.into(), "hooklatch_answer", SELECT_ANSWERS)
+        handler.compose_select(|| event_cte(handler).into(), "hooklatch_answer", SELECT_ANSWERS)
     } else {
-        handler.compose(|| EVENT_CTE.into())
+        handler.compose(|| event_cte(handler).into())
     }
+}
+
+/// The relation `event` with the columns that the handler can mention: each of the others would cost
+/// every event of every batch. MATERIALIZED, so that JSON is parsed once however often it is looked at.
+fn event_cte(handler: &SqlHandler) -> String {
+    // There is a row for each id, so they always come.
+    let arrived = || ARRIVED.iter().filter(|(name, ..)| *name == "id" || handler.mentions(name));
+    let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
+    let mut columns = list(&mut arrived().map(|(name, read, _)| format!("{read} AS {name}")));
+    let mut names = list(&mut arrived().map(|(name, ..)| (*name).to_owned()));
+    let arrays = list(&mut arrived().map(|(.., array)| (*array).to_owned()));
+    let mut ordinality = "";
+    if handler.mentions("ordinal") {
+        columns.push_str(", $9::integer - 1 + arrived.place AS ordinal");
+        names.push_str(", place");
+        ordinality = " WITH ORDINALITY";
+    }
+    if handler.mentions("source") {
+        columns.push_str(", $8::text AS source");
+    }
+    format!(
+        "event AS MATERIALIZED (\n    SELECT {columns}\n    FROM unnest({arrays}){ordinality} AS arrived ({names})\n)"
+    )
 }
 
 /// What became of each event, from the rows that tell what was not plain success.

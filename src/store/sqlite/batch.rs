@@ -281,18 +281,20 @@ fn in_order<T>(
 }
 
 fn stored_event(row: &SqliteRow) -> Result<StoredEvent, sqlx::Error> {
-    let age = match (row.try_get("expired")?, row.try_get("answer_expired")?) {
+    let answer_left = Duration::from_micros(row.try_get::<i64, _>("answer_left_us")?.unsigned_abs());
+    let age = match (row.try_get("expired")?, answer_left.is_zero()) {
         (true, _) => Age::Expired,
         (false, true) => Age::EventLive,
         (false, false) => Age::AnswerLive,
     };
     Ok(StoredEvent {
-        source: row.try_get("source")?,
+        source: row.try_get::<&str, _>("source")?.into(),
         state: EventState::parse(row.try_get("state")?).ok_or_else(|| rows::unreadable("a state"))?,
         status: row.try_get("status")?,
         reply: rows::reply(row)?,
         fingerprint: rows::fingerprint(row)?,
         age,
+        answer_left,
     })
 }
 

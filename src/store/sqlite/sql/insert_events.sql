@@ -6,5 +6,5 @@ SELECT value ->> 'consumer', value ->> 'event_id', value ->> 'source', value ->>
     value ->> 'state', value ->> 'status', unhex(value ->> 'fingerprint'), value ->> 'occurred_at', ?2
 FROM json_each(?1)
 WHERE true
-ON CONFLICT (consumer, event_id) DO NOTHING
+ON CONFLICT (event_id, consumer) DO NOTHING
 RETURNING consumer, event_id
