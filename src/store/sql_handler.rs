@@ -6,13 +6,15 @@
 
 mod lexer;
 
-use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use lexer::{Kind, Token, tokens};
 
 /// The relation that holds a handler's events.
 const EVENT: &str = "event";
+
+/// A store may need so many shapes of the relation `event`, one for each of the lengths it comes in.
+pub(super) const SHAPES: usize = 10;
 
 /// The columns of `event`.
 const COLUMNS: [&str; 9] =
@@ -81,7 +83,7 @@ pub struct SqlHandler {
     returns_rows: bool,
     /// Which of [`COLUMNS`] it may mention, one bit each.
     mentioned: u16,
-    composed: OnceLock<Box<str>>,
+    composed: [OnceLock<Box<str>>; SHAPES],
 }
 
 impl SqlHandler {
@@ -116,7 +118,7 @@ impl SqlHandler {
             main: first.start,
             returns_rows,
             mentioned: mentioned(&tokens),
-            composed: OnceLock::new(),
+            composed: [const { OnceLock::new() }; SHAPES],
         })
     }
 
@@ -139,10 +141,10 @@ impl SqlHandler {
         COLUMNS.iter().position(|name| *name == column).is_none_or(|bit| self.mentioned & (1 << bit) != 0)
     }
 
-    /// The statement with `event_cte` (`event AS (…)`) before its own CTEs. Made once: a process
-    /// speaks one dialect, so the CTE of a handler is always the same.
-    pub fn compose(&self, event_cte: impl FnOnce() -> Cow<'static, str>) -> &str {
-        self.composed.get_or_init(|| {
+    /// The statement with `event_cte` (`event AS (…)`) before its own CTEs. Made once a shape: a process
+    /// speaks one dialect, so a shape's CTE is always the same.
+    pub(super) fn compose(&self, shape: usize, event_cte: impl FnOnce() -> String) -> &str {
+        self.composed[shape].get_or_init(|| {
             let (ctes, main) = self.parts(&event_cte());
             format!("{ctes}\n{main}").into()
         })
@@ -150,13 +152,13 @@ impl SqlHandler {
 
     /// As [`compose`](Self::compose), with the rows of a statement that returns some in the CTE
     /// `name`, and `select` over it. Made once, instead of the other.
-    pub fn compose_select(
+    pub(super) fn compose_select(
         &self,
-        event_cte: impl FnOnce() -> Cow<'static, str>,
+        event_cte: impl FnOnce() -> String,
         name: &str,
         select: &str,
     ) -> &str {
-        self.composed.get_or_init(|| {
+        self.composed[0].get_or_init(|| {
             let (ctes, main) = self.parts(&event_cte());
             // The line breaks end comments that may stand there.
             format!("{ctes}\n, {name} AS (\n{main}\n)\n{select}").into()
@@ -316,7 +318,7 @@ mod tests {
     }
 
     fn composed(sql: &str) -> String {
-        handler(sql).compose(|| CTE.into()).to_owned()
+        handler(sql).compose(0, || CTE.into()).to_owned()
     }
 
     #[test]

@@ -169,9 +169,9 @@ fn bind_columns<'q>(
 /// far cheaper than a loop over them in the function.
 fn statement(handler: &SqlHandler) -> &str {
     if handler.returns_rows() {
-        handler.compose_select(|| event_cte(handler).into(), "hooklatch_answer", SELECT_ANSWERS)
+        handler.compose_select(|| event_cte(handler), "hooklatch_answer", SELECT_ANSWERS)
     } else {
-        handler.compose(|| event_cte(handler).into())
+        handler.compose(0, || event_cte(handler))
     }
 }
 

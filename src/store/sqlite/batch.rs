@@ -4,6 +4,7 @@
 //! transaction can hold one of its keys, so nothing is waited for after `begin`.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,6 +13,7 @@ use serde_json::json;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
+use super::many_rows::{MAX_ROWS, ManyRows};
 use super::rows::{self, horizon, json};
 use super::writer::Lease;
 use super::{SqliteStore, classify, handlers, outbox};
@@ -49,12 +51,27 @@ impl Batch for SqliteBatch {
     }
 
     async fn insert_events(&mut self, events: &[NewEvent<'_>]) -> Result<Vec<bool>, StoreError> {
-        let new: Vec<_> = events.iter().map(event_row).collect();
-        let insert =
-            sqlx::query(include_str!("sql/insert_events.sql")).bind(json(&new)).bind(rows::micros(self.now));
-        let inserted = self.lease.fetch("insert event keys", insert).await?;
-        let keys = events.iter().map(|new| (&*new.event.key.consumer, &*new.event.key.event_id));
-        which(keys, &inserted).map_err(classify::ours("insert event keys"))
+        static INSERT: ManyRows = ManyRows::new(include_str!("sql/insert_events.sql"));
+        const DOING: &str = "insert event keys";
+        let mut fresh = Vec::with_capacity(events.len());
+        for events in events.chunks(MAX_ROWS) {
+            let mut insert = sqlx::query(INSERT.of(events.len())).bind(rows::micros(self.now));
+            for new in events {
+                insert = insert
+                    .bind(Arc::clone(&new.event.key.consumer))
+                    .bind(Arc::clone(&new.event.key.event_id))
+                    .bind(new.source)
+                    .bind(Arc::clone(&new.event.event_type))
+                    .bind(new.state.as_str())
+                    .bind(new.status)
+                    .bind(new.fingerprint.map(|Fingerprint(hash)| hash.to_vec()))
+                    .bind(new.event.occurred_at.map(rows::micros));
+            }
+            let inserted = self.lease.fetch(DOING, insert).await?;
+            let keys = events.iter().map(|new| (&*new.event.key.consumer, &*new.event.key.event_id));
+            fresh.extend(which(keys, &inserted).map_err(classify::ours(DOING))?);
+        }
+        Ok(fresh)
     }
 
     async fn stored_events(
@@ -204,20 +221,6 @@ impl Batch for SqliteBatch {
     async fn commit(self: Box<Self>) -> Result<(), StoreError> {
         self.lease.commit().await
     }
-}
-
-fn event_row(new: &NewEvent<'_>) -> serde_json::Value {
-    let event = new.event;
-    json!({
-        "consumer": &*event.key.consumer,
-        "event_id": &*event.key.event_id,
-        "source": new.source,
-        "event_type": &*event.event_type,
-        "state": new.state.as_str(),
-        "status": new.status,
-        "fingerprint": new.fingerprint.map(|Fingerprint(hash)| hex::encode(hash)),
-        "occurred_at": event.occurred_at.map(rows::micros),
-    })
 }
 
 fn revision_row(revision: &Revision<'_>) -> serde_json::Value {

@@ -3,14 +3,17 @@
 //! Differs from PostgreSQL because every plan runs here by `bisect`: there is no procedural
 //! language in the database that could hold the savepoints.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use chrono::{DateTime, SecondsFormat, Utc};
-use serde::Serialize;
-use sqlx::sqlite::SqliteConnection;
-use sqlx::{AssertSqlSafe, Executor, SqlSafeStr};
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection};
+use sqlx::{AssertSqlSafe, Executor, SqlSafeStr, Sqlite};
 
+use super::many_rows::{self, MAX_ROWS};
 use super::writer::Lease;
-use super::{SqliteStore, answers, classify, rows};
+use super::{SqliteStore, answers, classify};
 use crate::event::{Event, EventKey};
 use crate::handler::{HandlerConnection, Step};
 use crate::source::{HandlerMask, Source};
@@ -20,14 +23,11 @@ use crate::store::{FreshEvent, HandlerResult, SqlHandler, StoreError};
 
 const RUNNING: &str = "run a handler";
 
-/// The relation `event`, read from the JSON that [`EventRow`]s make.
-const EVENT_CTE: &str = include_str!("sql/event_cte.sql");
-
 /// Prepares a handler's statement without running it.
 pub(super) async fn check(store: &SqliteStore, handler: &SqlHandler) -> Result<(), StoreError> {
     let checking = classify::handlers("prepare a handler's statement");
     let mut connection = store.readers.acquire().await.map_err(&checking)?;
-    let statement = AssertSqlSafe(statement(handler)).into_sql_str();
+    let statement = AssertSqlSafe(statement(handler, 1)).into_sql_str();
     connection.prepare(statement).await.map(drop).map_err(checking)
 }
 
@@ -111,64 +111,65 @@ async fn run_sql(
     events: &[FreshEvent<'_>],
     first: usize,
 ) -> Result<Replies, Failure> {
-    let rows: Vec<_> = events
-        .iter()
-        .zip(first + 1..)
-        .map(|(fresh, ordinal)| EventRow::new(fresh, ordinal, handler))
-        .collect();
-    let answers = sqlx::query(AssertSqlSafe(statement(handler)))
-        .bind(rows::json(&rows))
-        .fetch_all(connection)
-        .await
-        .map_err(classify::handlers(RUNNING))?;
     let mut replies = Replies::new();
-    for row in &answers {
-        if let Some((event_id, reply)) = answers::read(row)? {
-            replies.push((EventKey { consumer: source.consumer.clone(), event_id }, reply));
+    for (at, events) in events.chunks(MAX_ROWS).enumerate() {
+        let mut run = sqlx::query(AssertSqlSafe(statement(handler, events.len())));
+        for (fresh, ordinal) in events.iter().zip(first + at * MAX_ROWS + 1..) {
+            run = bind_row(run, fresh, ordinal, handler);
+        }
+        let answers = run.fetch_all(&mut *connection).await.map_err(classify::handlers(RUNNING))?;
+        for row in &answers {
+            if let Some((event_id, reply)) = answers::read(row)? {
+                replies.push((EventKey { consumer: source.consumer.clone(), event_id }, reply));
+            }
         }
     }
     Ok(replies)
 }
 
-/// The handler's statement over `event`.
-fn statement(handler: &SqlHandler) -> &str {
-    handler.compose(|| EVENT_CTE.into())
+/// The handler's statement over an `event` of at least so many rows, with the columns that it can
+/// mention: each of the others would cost every event of every batch.
+fn statement(handler: &SqlHandler, rows: usize) -> &str {
+    let length = many_rows::length(rows);
+    handler.compose(length, || {
+        let columns: Vec<_> = columns(handler).collect();
+        let named: Vec<_> =
+            columns.iter().zip(1..).map(|(name, place)| format!("column{place} AS {name}")).collect();
+        let row = format!("({})", vec!["?"; columns.len()].join(", "));
+        format!(
+            "event AS MATERIALIZED (\n    SELECT {}\n    FROM (VALUES {})\n    WHERE column1 IS NOT NULL\n)",
+            named.join(", "),
+            many_rows::repeat(&row, length)
+        )
+    })
 }
 
-/// A row of `event`. JSON stands as the text that was sent, so that every digit of a number stays.
-/// What is left out is NULL.
-#[derive(Serialize)]
-struct EventRow<'e> {
+/// The columns of `event` that are provided, the one that is never NULL first.
+fn columns(handler: &SqlHandler) -> impl Iterator<Item = &'static str> {
+    const OTHERS: [&str; 8] =
+        ["ordinal", "type", "occurred_at", "data", "payload", "headers", "source", "received_at"];
+    std::iter::once("id").chain(OTHERS.into_iter().filter(|column| handler.mentions(column)))
+}
+
+/// Binds a row of `event`. JSON stands as the text that was sent, so that every digit of a number stays.
+fn bind_row<'q>(
+    run: Query<'q, Sqlite, SqliteArguments>,
+    fresh: &FreshEvent<'_>,
     ordinal: usize,
-    id: &'e str,
-    #[serde(rename = "type")]
-    event_type: &'e str,
-    occurred_at: Option<String>,
-    source: &'e str,
-    received_at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<&'e str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<&'e str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    headers: Option<String>,
-}
-
-impl<'e> EventRow<'e> {
-    fn new(fresh: &FreshEvent<'e>, ordinal: usize, handler: &SqlHandler) -> Self {
-        let FreshEvent { event, delivery } = fresh;
-        Self {
-            ordinal,
-            id: &event.key.event_id,
-            event_type: &event.event_type,
-            occurred_at: event.occurred_at.map(iso),
-            source: &delivery.source.name,
-            received_at: iso(delivery.received_at),
-            data: handler.mentions("data").then(|| event.data.as_str()),
-            payload: handler.mentions("payload").then(|| event.payload.as_str()),
-            headers: handler.mentions("headers").then(|| visible_headers(&delivery.request)),
-        }
-    }
+    handler: &SqlHandler,
+) -> Query<'q, Sqlite, SqliteArguments> {
+    let FreshEvent { event, delivery } = fresh;
+    columns(handler).fold(run, |run, column| match column {
+        "id" => run.bind(Arc::clone(&event.key.event_id)),
+        "ordinal" => run.bind(i64::try_from(ordinal).unwrap_or(i64::MAX)),
+        "type" => run.bind(Arc::clone(&event.event_type)),
+        "occurred_at" => run.bind(event.occurred_at.map(iso)),
+        "data" => run.bind(event.data.as_str()),
+        "payload" => run.bind(event.payload.as_str()),
+        "headers" => run.bind(visible_headers(&delivery.request)),
+        "source" => run.bind(&*delivery.source.name),
+        _ => run.bind(iso(delivery.received_at)),
+    })
 }
 
 fn iso(time: DateTime<Utc>) -> String {

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{Row, Sqlite};
 
+use super::many_rows::{MAX_ROWS, ManyRows};
 use super::{SqliteStore, classify, connect, rows};
 use crate::inbox::outcome::Outcome;
 use crate::store::{LedgerEntry, LedgerFilter, StoreError};
@@ -12,14 +14,17 @@ use crate::store::{LedgerEntry, LedgerFilter, StoreError};
 /// How far a delivery's time may lie after the making of its id.
 const SLACK_MICROS: i64 = 60_000_000;
 
+static RECORD: ManyRows = ManyRows::new(include_str!("sql/record_deliveries.sql"));
+
 pub(super) async fn record(store: &SqliteStore, entries: &[LedgerEntry]) -> Result<(), StoreError> {
     if entries.is_empty() {
         return Ok(());
     }
-    let lines: Vec<_> = entries.iter().map(line).collect();
     let mut lease = store.writer.begin(connect::PATIENCE, None).await?;
-    let record = sqlx::query(include_str!("sql/record_deliveries.sql")).bind(rows::json(&lines));
-    lease.execute("write the ledger", record).await?;
+    for entries in entries.chunks(MAX_ROWS) {
+        let record = entries.iter().fold(sqlx::query(RECORD.of(entries.len())), bind_line);
+        lease.execute("write the ledger", record).await?;
+    }
     lease.commit().await
 }
 
@@ -46,18 +51,24 @@ pub(super) async fn read(store: &SqliteStore, filter: &LedgerFilter) -> Result<V
         .map_err(reading)
 }
 
-fn line(entry: &LedgerEntry) -> impl serde::Serialize + use<'_> {
-    (
-        (entry.delivery_id.hyphenated(), entry.ordinal, rows::micros(entry.received_at), &entry.source),
-        (&entry.event_id, &entry.event_type, &entry.idempotency_key),
-        (entry.outcome.as_str(), entry.status),
-        (
-            u64::try_from(entry.duration.as_micros()).unwrap_or(u64::MAX >> 1),
-            entry.body_bytes,
-            &entry.peer,
-            &entry.reason,
-        ),
-    )
+fn bind_line<'q>(
+    record: Query<'q, Sqlite, SqliteArguments>,
+    entry: &LedgerEntry,
+) -> Query<'q, Sqlite, SqliteArguments> {
+    record
+        .bind(entry.delivery_id.hyphenated().to_string())
+        .bind(entry.ordinal)
+        .bind(rows::micros(entry.received_at))
+        .bind(entry.source.clone())
+        .bind(entry.event_id.clone())
+        .bind(entry.event_type.clone())
+        .bind(entry.idempotency_key.clone())
+        .bind(entry.outcome.as_str())
+        .bind(entry.status)
+        .bind(i64::try_from(entry.duration.as_micros()).unwrap_or(i64::MAX))
+        .bind(entry.body_bytes)
+        .bind(entry.peer.clone())
+        .bind(entry.reason.clone())
 }
 
 fn entry(row: &SqliteRow) -> Result<LedgerEntry, sqlx::Error> {

@@ -12,6 +12,7 @@ mod classify;
 mod connect;
 mod handlers;
 mod ledger;
+mod many_rows;
 mod operator;
 pub(crate) mod outbox;
 mod retention;
