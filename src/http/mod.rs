@@ -11,11 +11,13 @@ mod admin;
 mod answer;
 mod arrival;
 mod body;
+mod contract;
 mod docs;
 mod health;
 mod ingest;
 mod openapi;
 mod outlive;
+mod question;
 mod record;
 mod server;
 mod state;
@@ -35,7 +37,7 @@ fn public_routes(config: &mut ServiceConfig) {
         .service(
             web::resource("/hooks/{source}")
                 .route(web::post().to(ingest::receive))
-                .default_service(web::to(ingest::wrong_method)),
+                .default_service(web::to(question::ask)),
         )
         .service(health::live_resource())
         .service(health::ready_resource())

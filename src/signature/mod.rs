@@ -142,7 +142,14 @@ impl Verifier {
     /// How the sender asks whether an address is ours.
     #[must_use]
     pub fn handshake_kind(&self) -> HandshakeKind {
-        self.preset().map_or(HandshakeKind::None, |preset| preset.handshake)
+        match &self.scheme {
+            Scheme::AllOf(inner) | Scheme::AnyOf(inner) => inner
+                .iter()
+                .map(Self::handshake_kind)
+                .find(|kind| *kind != HandshakeKind::None)
+                .unwrap_or(HandshakeKind::None),
+            _ => self.preset.map_or(HandshakeKind::None, |preset| preset.handshake),
+        }
     }
 
     /// For how long a captured delivery can be sent again and still be verified; `None`: for ever,
