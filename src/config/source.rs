@@ -11,7 +11,7 @@ use crate::handler::{HandlerBinding, SqlHandler, Step, TypeFilter};
 use crate::json_pointer::JsonPointer;
 use crate::outbox::Forward;
 use crate::signature::{Verifier, VerifyConfig};
-use crate::source::{KeyPolicy, MAX_HANDLERS, ReplayErrors, Source};
+use crate::source::{KeyPolicy, MAX_HANDLERS, ReplayErrors, ReplayGuard, Source};
 use crate::store::Dialect;
 
 use super::destination;
@@ -62,6 +62,10 @@ pub struct SourceSection {
     /// Which failures are stored under the key and replayed.
     #[serde(default)]
     pub replay_errors: ReplayErrors,
+    /// What a captured delivery is recognised by when it comes again under an id that is not signed:
+    /// nothing, or its body.
+    #[serde(default)]
+    pub replay_guard: ReplayGuard,
     /// What a success is answered with: 200, 201, 202 or 204.
     #[serde(default = "ok")]
     pub success_status: u16,
@@ -179,6 +183,7 @@ impl SourceSection {
             envelope,
             key_policy: self.idempotency_key,
             replay_errors: self.replay_errors,
+            replay_guard: self.replay_guard,
             success_status: self.success_status,
             handlers,
         };
