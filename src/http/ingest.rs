@@ -91,6 +91,9 @@ async fn ingest(
         }
         Err(refused) => {
             let answer = contract::in_its_words(Answer::from(refused), &contract);
+            if matches!(answer.outcome, Outcome::Unverified | Outcome::Malformed) {
+                record.note_refused(request.headers());
+            }
             record.close(&answer, &state.services);
             body::discard_rest(payload, request.headers()).await;
             answer
@@ -134,12 +137,14 @@ async fn admit(
     }
     let explicit_key = key
         .map(|key| ExplicitKey { key, fingerprint: envelope::fingerprint(METHOD, &raw.target, &raw.body) });
+    let guard = source.guard(&raw.body, &parsed.events);
     let delivery = Delivery {
         id: record.arrival().id,
         source,
         events: parsed.events,
         is_batch: parsed.is_batch,
         explicit_key,
+        guard,
         request: raw,
         received_at: record.arrival().at,
     };

@@ -19,6 +19,7 @@ mod openapi;
 mod outlive;
 mod question;
 mod record;
+mod refused_headers;
 mod server;
 mod state;
 

@@ -58,10 +58,13 @@ pub(super) fn answered(reply: Reply) -> Answer {
 }
 
 fn reply(request: &HttpRequest, source: Arc<Source>, state: &ServerState) -> HttpResponse {
-    let record = Record::open(Arrival::now(request, &state.services.clock), Arc::clone(&source));
+    let mut record = Record::open(Arrival::now(request, &state.services.clock), Arc::clone(&source));
     let raw = raw_request(request, Bytes::new());
     let answer = question(request, &source, &raw, &record);
     let answer = contract::in_its_words(answer, &source.verifier.contract());
+    if answer.outcome != Outcome::Handshake {
+        record.note_refused(request.headers());
+    }
     let response = answer::to_delivery(&answer, record.arrival().id);
     record.close(&answer, &state.services);
     response
