@@ -212,7 +212,11 @@ impl SourceSection {
         // All are looked up, so that every one that is missing is named.
         let mut is_complete = true;
         let verifier = Verifier::configured(&self.verify, &mut |reference| {
-            let secret = report.secret(&key, reference, environment);
+            let secret = if self.verify.is_public(reference) {
+                report.no_secret(&key, reference, environment)
+            } else {
+                report.secret(&key, reference, environment)
+            };
             is_complete &= secret.is_some();
             secret
         });
@@ -222,6 +226,12 @@ impl SourceSection {
         let verifier =
             verifier.map_err(|error| report.error(&format!("{at}.verify"), error.to_string())).ok()?;
         self.check_contract(at, &verifier, report);
+        if self.replay_guard == ReplayGuard::Body && !verifier.signs_body() {
+            report.warn(
+                &format!("{at}.replay_guard"),
+                "it guards little: this scheme does not sign the whole body, so whoever captured a delivery can change what is not signed of it",
+            );
+        }
         Some(verifier)
     }
 
