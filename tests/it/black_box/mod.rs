@@ -13,6 +13,8 @@ mod ordering;
 mod outages;
 mod replicas;
 mod retention;
+mod schemes;
+mod senders;
 mod signatures;
 mod transport;
 
