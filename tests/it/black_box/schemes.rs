@@ -71,7 +71,7 @@ on_both_stores! {
         app.send(&github("d-1", order("x"))).await.expect(200, "applied");
         app.send(&github("d-2", order("x"))).await.expect(200, "duplicate");
         app.send(&github("d-1", order("x"))).await.expect(200, "replayed");
-        app.kill();
+        assert_eq!(app.stop(), Some(0));
         app.start();
         app.send(&github("d-3", order("x")).header("idempotency-key", "K")).await.expect(200, "duplicate");
         app.send(&github("d-4", order("y")).header("idempotency-key", "K")).await.expect(200, "applied");
