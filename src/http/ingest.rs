@@ -152,7 +152,6 @@ async fn admit(
 }
 
 /// What was verified.
-#[expect(clippy::large_enum_variant, reason = "nearly all are deliveries, and none is kept for long")]
 enum Admitted {
     /// It may go to the inbox. With the memory its body holds.
     Delivery { delivery: Delivery, memory: Reservation },

@@ -35,7 +35,7 @@ pub(super) async fn ask(
     let source = state.sources.find(&name);
     let methods = source.as_ref().map_or(&[][..], |source| source.verifier.handshake_kind().methods());
     let response = match source {
-        Some(source) if methods.contains(&request.method().as_str()) => reply(&request, source, &state),
+        Some(source) if methods.contains(&request.method().as_str()) => reply(&request, &source, &state),
         _ => {
             let allowed = [&[METHOD], methods].concat().join(", ");
             let response = refuse_path(&request, &state, Problem::MethodNotAllowed);
@@ -57,10 +57,10 @@ pub(super) fn answered(reply: Reply) -> Answer {
     }
 }
 
-fn reply(request: &HttpRequest, source: Arc<Source>, state: &ServerState) -> HttpResponse {
-    let mut record = Record::open(Arrival::now(request, &state.services.clock), Arc::clone(&source));
+fn reply(request: &HttpRequest, source: &Arc<Source>, state: &ServerState) -> HttpResponse {
+    let mut record = Record::open(Arrival::now(request, &state.services.clock), Arc::clone(source));
     let raw = raw_request(request, Bytes::new());
-    let answer = question(request, &source, &raw, &record);
+    let answer = question(request, source, &raw, &record);
     let answer = contract::in_its_words(answer, &source.verifier.contract());
     if answer.outcome != Outcome::Handshake {
         record.note_refused(request.headers());
