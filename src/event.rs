@@ -146,6 +146,15 @@ pub struct ExplicitKey {
     pub fingerprint: Fingerprint,
 }
 
+/// What a body is recognised by when it comes again, for sources that guard against replays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyGuard {
+    /// The digest of the body, in a scope that no event has.
+    pub key: EventKey,
+    /// The ids of the events that came in it.
+    pub ids: Fingerprint,
+}
+
 /// The request as it came: what is verified, fingerprinted, kept and relayed.
 #[derive(Clone)]
 pub struct RawRequest {
@@ -182,6 +191,8 @@ pub struct Delivery {
     pub is_batch: bool,
     /// Present only when the sender sent the header.
     pub explicit_key: Option<ExplicitKey>,
+    /// Present only when the source guards against replays (`replay_guard`).
+    pub guard: Option<BodyGuard>,
     pub request: RawRequest,
     pub received_at: DateTime<Utc>,
 }

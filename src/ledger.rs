@@ -18,6 +18,9 @@ use crate::telemetry::metrics::Metrics;
 /// Most entries written by one statement.
 const MAX_WRITE: usize = 2_000;
 
+/// Most bytes of headers that wait: beyond, refused deliveries are noted without theirs.
+const MAX_HEADER_BYTES: usize = 16 * 1024 * 1024;
+
 /// How long entries are collected before they are written: an operator who asks sees what happened
 /// up to here.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
@@ -35,19 +38,37 @@ pub struct Ledger {
 
 #[derive(Debug)]
 struct Buffer {
-    waiting: Mutex<Vec<LedgerEntry>>,
+    waiting: Mutex<Waiting>,
     capacity: usize,
     /// Rung when a full write waits.
     full: Notify,
     metrics: Arc<Metrics>,
 }
 
+#[derive(Debug, Default)]
+struct Waiting {
+    entries: Vec<LedgerEntry>,
+    /// What the headers of refused deliveries among them hold.
+    header_bytes: usize,
+}
+
+impl Waiting {
+    fn push(&mut self, mut entry: LedgerEntry) {
+        let bytes: usize = entry.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if self.header_bytes + bytes > MAX_HEADER_BYTES {
+            entry.headers = Vec::new();
+        } else {
+            self.header_bytes += bytes;
+        }
+        self.entries.push(entry);
+    }
+}
+
 impl Ledger {
     /// Starts the writer on the current runtime. At most `capacity` entries wait.
     #[must_use]
     pub fn start(store: Arc<dyn Store>, capacity: usize, metrics: Arc<Metrics>) -> Self {
-        let buffer =
-            Arc::new(Buffer { waiting: Mutex::new(Vec::new()), capacity, full: Notify::new(), metrics });
+        let buffer = Arc::new(Buffer { waiting: Mutex::default(), capacity, full: Notify::new(), metrics });
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         tasks.spawn(write_loop(store, buffer.clone(), stop.clone()));
@@ -59,13 +80,13 @@ impl Ledger {
         let mut waiting = self.buffer.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let mut dropped = 0;
         for entry in entries {
-            if waiting.len() < self.buffer.capacity {
+            if waiting.entries.len() < self.buffer.capacity {
                 waiting.push(entry);
             } else {
                 dropped += 1;
             }
         }
-        let is_full = waiting.len() >= MAX_WRITE;
+        let is_full = waiting.entries.len() >= MAX_WRITE;
         drop(waiting);
         if is_full {
             self.buffer.full.notify_one();
@@ -87,11 +108,12 @@ impl Buffer {
     /// Takes what one statement may write.
     fn take(&self) -> Vec<LedgerEntry> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() <= MAX_WRITE {
-            return std::mem::take(&mut *waiting);
+        if waiting.entries.len() <= MAX_WRITE {
+            return std::mem::take(&mut *waiting).entries;
         }
-        let rest = waiting.split_off(MAX_WRITE);
-        std::mem::replace(&mut *waiting, rest)
+        let mut rest = Waiting::default();
+        waiting.entries.split_off(MAX_WRITE).into_iter().for_each(|entry| rest.push(entry));
+        std::mem::replace(&mut *waiting, rest).entries
     }
 }
 
@@ -128,5 +150,39 @@ async fn write_waiting(store: &dyn Store, buffer: &Buffer) -> bool {
             );
             return false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inbox::outcome::Outcome;
+
+    fn refused(header_bytes: usize) -> LedgerEntry {
+        LedgerEntry {
+            delivery_id: uuid::Uuid::nil(),
+            ordinal: 0,
+            received_at: chrono::DateTime::UNIX_EPOCH,
+            source: "shop".into(),
+            event_id: None,
+            event_type: None,
+            idempotency_key: None,
+            outcome: Outcome::Unverified,
+            status: 401,
+            duration: Duration::ZERO,
+            body_bytes: 0,
+            peer: None,
+            reason: None,
+            headers: vec![(String::new(), "x".repeat(header_bytes))],
+        }
+    }
+
+    #[test]
+    fn a_flood_of_refused_deliveries_keeps_its_lines_and_loses_its_headers() {
+        let mut waiting = Waiting::default();
+        waiting.push(refused(MAX_HEADER_BYTES));
+        waiting.push(refused(1));
+        let kept: Vec<_> = waiting.entries.iter().map(|entry| entry.headers.len()).collect();
+        assert_eq!((kept, waiting.header_bytes), (vec![1, 0], MAX_HEADER_BYTES));
     }
 }

@@ -20,6 +20,7 @@ pub mod problem;
 pub mod pruner;
 pub mod reply;
 pub mod secret;
+mod secret_headers;
 pub mod signature;
 pub mod source;
 pub mod store;

@@ -178,24 +178,25 @@ impl Problem {
     /// The answer, without a detail: the bytes depend on the problem alone.
     #[must_use]
     pub fn reply(self) -> Reply {
-        self.render(None)
+        self.render(self.status(), None)
+    }
+
+    /// The same answer under the status that one sender understands.
+    #[must_use]
+    pub(crate) fn reply_as(self, status: u16) -> Reply {
+        self.render(status, None)
     }
 
     /// The answer with a sentence about this occurrence. Only text that is safe to show goes in.
     #[must_use]
     pub fn reply_with(self, detail: &str) -> Reply {
-        self.render(Some(detail))
+        self.render(self.status(), Some(detail))
     }
 
-    fn render(self, detail: Option<&str>) -> Reply {
-        let body = Body {
-            r#type: [TYPE_PREFIX, self.id()].concat(),
-            title: self.title(),
-            status: self.status(),
-            detail,
-        };
+    fn render(self, status: u16, detail: Option<&str>) -> Reply {
+        let body = Body { r#type: [TYPE_PREFIX, self.id()].concat(), title: self.title(), status, detail };
         Reply {
-            status: self.status(),
+            status,
             headers: vec![("content-type".into(), PROBLEM_JSON.into())],
             body: serde_json::to_vec(&body).expect("texts and numbers serialize").into(),
         }

@@ -186,6 +186,7 @@ mod tests {
             body_bytes: 0,
             peer: None,
             reason: None,
+            headers: Vec::new(),
         }
     }
 

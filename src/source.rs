@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::envelope::EnvelopeRules;
+use crate::envelope::{self, EnvelopeRules};
+use crate::event::{BodyGuard, Event};
 use crate::handler::HandlerBinding;
 use crate::signature::Verifier;
 
@@ -37,6 +38,17 @@ pub enum ReplayErrors {
     All,
 }
 
+/// What a captured delivery is recognised by when it comes again under another id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReplayGuard {
+    /// Nothing: the id is signed, or the risk is taken.
+    #[default]
+    None,
+    /// The body: it takes effect once, whatever id it comes under.
+    Body,
+}
+
 /// What the inbox knows of a sender.
 #[derive(Clone)]
 pub struct Source {
@@ -47,6 +59,7 @@ pub struct Source {
     pub envelope: EnvelopeRules,
     pub key_policy: KeyPolicy,
     pub replay_errors: ReplayErrors,
+    pub replay_guard: ReplayGuard,
     /// What a success is answered with: 200, 201, 202 or 204.
     pub success_status: u16,
     /// In configured order; at most [`MAX_HANDLERS`].
@@ -54,6 +67,15 @@ pub struct Source {
 }
 
 impl Source {
+    /// What a delivery of these events is recognised by beside their ids.
+    #[must_use]
+    pub fn guard(&self, body: &[u8], events: &[Event]) -> Option<BodyGuard> {
+        match self.replay_guard {
+            ReplayGuard::None => None,
+            ReplayGuard::Body => envelope::body_guard(&self.consumer, body, events),
+        }
+    }
+
     /// The handlers that an event of this type runs through, as a bit mask over `handlers`.
     #[must_use]
     pub fn plan(&self, event_type: &str) -> HandlerMask {

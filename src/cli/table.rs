@@ -19,10 +19,14 @@ pub(super) fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// Text from outside, on one line, without control characters, cut to fit.
+/// Text from outside, on one line, without control characters.
+pub(super) fn line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// The same, cut to fit.
 pub(super) fn cell(text: &str) -> String {
-    let mut shown: String =
-        text.chars().take(LONGEST_CELL).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let mut shown: String = line(text).chars().take(LONGEST_CELL).collect();
     if text.chars().nth(LONGEST_CELL).is_some() {
         shown.push('…');
     }

@@ -32,6 +32,16 @@ impl Report {
         if reference.is_literal() {
             self.warn(key, "the secret stands in the configuration; write env:NAME or file:PATH");
         }
+        self.no_secret(key, reference, environment)
+    }
+
+    /// The same for what everybody may know, such as a public key.
+    pub(super) fn no_secret(
+        &mut self,
+        key: &str,
+        reference: &SecretRef,
+        environment: &Environment,
+    ) -> Option<Secret> {
         reference.resolve(environment).map_err(|message| self.error(key, message)).ok()
     }
 }

@@ -11,7 +11,7 @@ use crate::handler::{HandlerBinding, SqlHandler, Step, TypeFilter};
 use crate::json_pointer::JsonPointer;
 use crate::outbox::Forward;
 use crate::signature::{Verifier, VerifyConfig};
-use crate::source::{KeyPolicy, MAX_HANDLERS, ReplayErrors, Source};
+use crate::source::{KeyPolicy, MAX_HANDLERS, ReplayErrors, ReplayGuard, Source};
 use crate::store::Dialect;
 
 use super::destination;
@@ -62,6 +62,10 @@ pub struct SourceSection {
     /// Which failures are stored under the key and replayed.
     #[serde(default)]
     pub replay_errors: ReplayErrors,
+    /// What a captured delivery is recognised by when it comes again under an id that is not signed:
+    /// nothing, or its body.
+    #[serde(default)]
+    pub replay_guard: ReplayGuard,
     /// What a success is answered with: 200, 201, 202 or 204.
     #[serde(default = "ok")]
     pub success_status: u16,
@@ -179,6 +183,7 @@ impl SourceSection {
             envelope,
             key_policy: self.idempotency_key,
             replay_errors: self.replay_errors,
+            replay_guard: self.replay_guard,
             success_status: self.success_status,
             handlers,
         };
@@ -207,7 +212,11 @@ impl SourceSection {
         // All are looked up, so that every one that is missing is named.
         let mut is_complete = true;
         let verifier = Verifier::configured(&self.verify, &mut |reference| {
-            let secret = report.secret(&key, reference, environment);
+            let secret = if self.verify.is_public(reference) {
+                report.no_secret(&key, reference, environment)
+            } else {
+                report.secret(&key, reference, environment)
+            };
             is_complete &= secret.is_some();
             secret
         });
@@ -217,6 +226,12 @@ impl SourceSection {
         let verifier =
             verifier.map_err(|error| report.error(&format!("{at}.verify"), error.to_string())).ok()?;
         self.check_contract(at, &verifier, report);
+        if self.replay_guard == ReplayGuard::Body && !verifier.signs_body() {
+            report.warn(
+                &format!("{at}.replay_guard"),
+                "it guards little: this scheme does not sign the whole body, so whoever captured a delivery can change what is not signed of it",
+            );
+        }
         Some(verifier)
     }
 

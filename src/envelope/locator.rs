@@ -111,6 +111,16 @@ impl Locator {
         Err(LocatorError::NoPlace(text.to_owned()))
     }
 
+    /// The headers it reads.
+    #[must_use]
+    pub fn headers(&self) -> Vec<&str> {
+        match self {
+            Self::Header(name) => vec![name],
+            Self::FirstOf(places) => places.iter().flat_map(Self::headers).collect(),
+            Self::Body(_) | Self::Digest | Self::Delivery => Vec::new(),
+        }
+    }
+
     /// What stands there for one event. Nothing there, and `null`, are faults that the caller may
     /// forgive.
     pub(super) fn look_up<'r>(

@@ -7,6 +7,7 @@
 
 mod body;
 mod error;
+mod guard;
 mod key;
 mod locator;
 mod value;
@@ -24,6 +25,7 @@ use crate::json_scan::{JsonKind, JsonStr};
 
 pub(crate) use body::{form_decode, form_pairs, is_form};
 pub use error::{EnvelopeError, Fault, Role};
+pub use guard::body_guard;
 pub use key::{fingerprint, idempotency_key};
 pub use locator::{Locator, LocatorError, Locators};
 pub use value::MAX_EVENT_TYPE_BYTES;

@@ -85,8 +85,8 @@ pub(super) fn problem(problem: Problem) -> HttpResponse {
 }
 
 /// Adds `Allow` to a 405.
-pub(super) fn allowing(mut response: HttpResponse, methods: &'static str) -> HttpResponse {
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
+pub(super) fn allowing(mut response: HttpResponse, methods: HeaderValue) -> HttpResponse {
+    response.headers_mut().insert(ALLOW, methods);
     response
 }
 
@@ -98,6 +98,7 @@ pub(super) async fn not_found(request: HttpRequest, payload: Payload) -> HttpRes
 /// A resource that answers every method it has no route for with 405 and these.
 pub(super) fn only(methods: &'static str, resource: Resource) -> Resource {
     resource.default_service(web::to(move |request: HttpRequest, payload: Payload| async move {
+        let methods = HeaderValue::from_static(methods);
         unread(allowing(problem(Problem::MethodNotAllowed), methods), &request, payload).await
     }))
 }

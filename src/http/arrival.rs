@@ -2,6 +2,7 @@
 //!
 //! The only place that reads actix requests for the core.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -32,6 +33,10 @@ impl Arrival {
             started: Instant::now(),
             peer: request.peer_addr().map(|address| address.ip().to_string()),
         }
+    }
+
+    pub(super) fn peer_address(&self) -> Option<IpAddr> {
+        self.peer.as_deref()?.parse().ok()
     }
 }
 

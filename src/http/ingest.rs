@@ -12,16 +12,19 @@ use crate::event::{Delivery, ExplicitKey};
 use crate::http::answer;
 use crate::http::arrival::{Arrival, raw_request};
 use crate::http::body::{self, BodyError, Reservation};
+use crate::http::contract;
 use crate::http::outlive::outlive;
+use crate::http::question;
 use crate::http::record::{self, Record};
 use crate::http::state::ServerState;
 use crate::inbox::outcome::{Answer, Outcome};
 use crate::problem::Problem;
-use crate::signature;
+use crate::reply::Reply;
+use crate::signature::{self, Contract};
 use crate::source::Source;
 
 /// The method of every delivery: verified and fingerprinted with it.
-const METHOD: &str = "POST";
+pub(super) const METHOD: &str = "POST";
 
 /// `Retry-After` of a delivery that could not be taken here and now.
 const RETRY_SECONDS: u32 = 1;
@@ -42,16 +45,6 @@ pub(super) async fn receive(
         Answer::from(Refused { outcome: Outcome::Unavailable, ..Refused::malformed(Problem::Internal) })
     });
     answer::keeping(answer::to_delivery(&answer, id), payload)
-}
-
-/// Everything the path leads to but `POST`.
-pub(super) async fn wrong_method(
-    request: HttpRequest,
-    payload: Payload,
-    state: Data<ServerState>,
-) -> HttpResponse {
-    let response = refuse_path(&request, &state, Problem::MethodNotAllowed);
-    answer::unread(answer::allowing(response, METHOD), &request, payload).await
 }
 
 /// Whatever no route leads to; below `/hooks` it is answered as a delivery is.
@@ -85,10 +78,22 @@ async fn ingest(
         return answer;
     };
     let mut record = Record::open(arrival, Arc::clone(&source));
+    let contract = source.verifier.contract();
     match admit(request, payload, source, state, &mut record).await {
-        Ok(admitted) => outlive(&state.services.runtime, settle(Data::clone(state), admitted, record)).await,
+        Ok(Admitted::Delivery { delivery, memory }) => {
+            let settled = settle(Data::clone(state), delivery, memory, contract, record);
+            outlive(&state.services.runtime, settled).await
+        }
+        Ok(Admitted::Question(reply)) => {
+            let answer = question::answered(reply);
+            record.close(&answer, &state.services);
+            answer
+        }
         Err(refused) => {
-            let answer = Answer::from(refused);
+            let answer = contract::in_its_words(Answer::from(refused), &contract);
+            if matches!(answer.outcome, Outcome::Unverified | Outcome::Malformed) {
+                record.note_refused(request.headers());
+            }
             record.close(&answer, &state.services);
             body::discard_rest(payload, request.headers()).await;
             answer
@@ -113,14 +118,16 @@ async fn admit(
 
     let raw = raw_request(request, body.bytes);
     let now = record.arrival().at;
-    let peer = record.arrival().peer.as_deref().and_then(|peer| peer.parse().ok());
-    source.verifier.check_address(peer, &raw)?;
+    source.verifier.check_address(record.arrival().peer_address(), &raw)?;
     if source.verifier.needs_preparation() {
         source.verifier.prepare(&raw, now).await;
     }
     let verified = source.verifier.verify(METHOD, &raw, now)?;
     if let Some(secret) = verified.secret_index {
         state.services.metrics.signature_matched(&source.name, secret);
+    }
+    if let Some(reply) = source.verifier.signed_question(&raw, &verified) {
+        return Ok(Admitted::Question(reply));
     }
     let parsed = source.envelope.parse(&source.consumer, &raw)?;
     record.note_events(&parsed.events);
@@ -130,35 +137,45 @@ async fn admit(
     }
     let explicit_key = key
         .map(|key| ExplicitKey { key, fingerprint: envelope::fingerprint(METHOD, &raw.target, &raw.body) });
+    let guard = source.guard(&raw.body, &parsed.events);
     let delivery = Delivery {
         id: record.arrival().id,
         source,
         events: parsed.events,
         is_batch: parsed.is_batch,
         explicit_key,
+        guard,
         request: raw,
         received_at: record.arrival().at,
     };
-    Ok(Admitted { delivery, memory: body.reservation })
+    Ok(Admitted::Delivery { delivery, memory: body.reservation })
 }
 
-/// A delivery that may go to the inbox, with the memory its body holds.
-struct Admitted {
-    delivery: Delivery,
-    memory: Reservation,
+/// What was verified.
+enum Admitted {
+    /// It may go to the inbox. With the memory its body holds.
+    Delivery { delivery: Delivery, memory: Reservation },
+    /// The sender only asks whether the address is ours.
+    Question(Reply),
 }
 
 /// Hands the delivery over and notes what became of it, whether or not the sender still waits.
-async fn settle(state: Data<ServerState>, admitted: Admitted, record: Record) -> Answer {
-    let Admitted { delivery, memory } = admitted;
+async fn settle(
+    state: Data<ServerState>,
+    delivery: Delivery,
+    memory: Reservation,
+    contract: Contract,
+    record: Record,
+) -> Answer {
     let answer = state.services.inbox.submit(delivery).await;
+    let answer = contract::in_its_words(answer, &contract);
     drop(memory);
     record.close(&answer, &state.services);
     answer
 }
 
 /// Why a delivery does not get to the inbox.
-struct Refused {
+pub(super) struct Refused {
     problem: Problem,
     outcome: Outcome,
     /// For the ledger.
@@ -168,8 +185,12 @@ struct Refused {
 }
 
 impl Refused {
-    fn malformed(problem: Problem) -> Self {
+    pub(super) fn malformed(problem: Problem) -> Self {
         Self { problem, outcome: Outcome::Malformed, reason: None, is_told: false }
+    }
+
+    pub(super) fn because(self, reason: String) -> Self {
+        Self { reason: Some(reason), ..self }
     }
 }
 
@@ -218,7 +239,7 @@ impl From<Refused> for Answer {
 }
 
 /// The answer to a path that leads to no source's `POST`.
-fn refuse_path(request: &HttpRequest, state: &ServerState, problem: Problem) -> HttpResponse {
+pub(super) fn refuse_path(request: &HttpRequest, state: &ServerState, problem: Problem) -> HttpResponse {
     let arrival = Arrival::now(request, &state.services.clock);
     let answer = Answer::from(Refused::malformed(problem));
     record::unknown_source(&state.services.metrics, &arrival, answer.outcome);

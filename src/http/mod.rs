@@ -11,12 +11,15 @@ mod admin;
 mod answer;
 mod arrival;
 mod body;
+mod contract;
 mod docs;
 mod health;
 mod ingest;
 mod openapi;
 mod outlive;
+mod question;
 mod record;
+mod refused_headers;
 mod server;
 mod state;
 
@@ -35,7 +38,7 @@ fn public_routes(config: &mut ServiceConfig) {
         .service(
             web::resource("/hooks/{source}")
                 .route(web::post().to(ingest::receive))
-                .default_service(web::to(ingest::wrong_method)),
+                .default_service(web::to(question::ask)),
         )
         .service(health::live_resource())
         .service(health::ready_resource())

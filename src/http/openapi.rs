@@ -88,7 +88,8 @@ struct Settled {
     ),
     responses(
         (status = 200, description = "Applied, ignored, stale, or processed before. The source may answer 201, 202 \
-            or 204 instead, a handler with a status of its own. `Idempotent-Replayed: true` marks a stored answer.",
+            or 204 instead, a handler with a status of its own. `Idempotent-Replayed: true` marks a stored answer. \
+            A signed question whether the address is ours gets the answer its sender wants.",
             body = Settled),
         (status = 400, description = "No JSON, no valid event id, or a bad or missing `Idempotency-Key`. \
             Nothing is kept.", body = ProblemDocument, content_type = "application/problem+json"),
@@ -96,7 +97,7 @@ struct Settled {
             ledger.", body = ProblemDocument, content_type = "application/problem+json"),
         (status = 404, description = "No source has this name.", body = ProblemDocument,
             content_type = "application/problem+json"),
-        (status = 405, description = "Not a POST.", body = ProblemDocument,
+        (status = 405, description = "Not a POST, nor a method in which the source's sender asks; `Allow` names those.", body = ProblemDocument,
             content_type = "application/problem+json"),
         (status = 408, description = "The body did not arrive in time.", body = ProblemDocument,
             content_type = "application/problem+json"),
@@ -106,8 +107,8 @@ struct Settled {
             body = ProblemDocument, content_type = "application/problem+json"),
         (status = 415, description = "The body has a `Content-Encoding`.", body = ProblemDocument,
             content_type = "application/problem+json"),
-        (status = 422, description = "The event was refused for good and kept for the operator, or the \
-            `Idempotency-Key` was used for another request.", body = ProblemDocument,
+        (status = 422, description = "The event was refused for good and kept for the operator (403 or 406 for \
+            senders that stop their retries then), or the `Idempotency-Key` was used for another request.", body = ProblemDocument,
             content_type = "application/problem+json"),
         (status = 500, description = "The event failed and the source replays failures, or something went wrong \
             here.", body = ProblemDocument, content_type = "application/problem+json"),
@@ -121,6 +122,55 @@ struct Settled {
 )]
 fn receive() {}
 
+/// Answers a sender that asks with `GET` whether the address is ours: Meta, Dropbox. No event.
+#[utoipa::path(
+    get,
+    path = "/hooks/{source}",
+    tag = "hooks",
+    params(
+        ("source" = String, Path, description = "The source's name."),
+        ("challenge" = Option<String>, Query, description = "Dropbox: the text to send back."),
+        ("hub.mode" = Option<String>, Query, description = "Meta: `subscribe`."),
+        ("hub.challenge" = Option<String>, Query, description = "Meta: the text to send back."),
+        ("hub.verify_token" = Option<String>, Query, description = "Meta: the token that was agreed upon."),
+    ),
+    responses(
+        (status = 200, description = "The challenge.", body = String, content_type = "text/plain"),
+        (status = 400, description = "Not the question that this sender asks.", body = ProblemDocument,
+            content_type = "application/problem+json"),
+        (status = 401, description = "The address of the sender may not ask.", body = ProblemDocument,
+            content_type = "application/problem+json"),
+        (status = 403, description = "Meta: another token."),
+        (status = 405, description = "The source's sender does not ask in this way.", body = ProblemDocument,
+            content_type = "application/problem+json"),
+    )
+)]
+#[expect(dead_code, reason = "carries the description of question::ask")]
+fn ask() {}
+
+/// Answers a sender of CloudEvents that asks whether it may send. No event.
+#[utoipa::path(
+    options,
+    path = "/hooks/{source}",
+    tag = "hooks",
+    params(
+        ("source" = String, Path, description = "The source's name."),
+        ("WebHook-Request-Origin" = String, Header, description = "Who asks."),
+        ("WebHook-Request-Rate" = Option<String>, Header, description = "How often it would like to send."),
+    ),
+    responses(
+        (status = 200, description = "It may: `WebHook-Allowed-Origin`, and `WebHook-Allowed-Rate` if it asked."),
+        (status = 400, description = "Not the question that this sender asks.", body = ProblemDocument,
+            content_type = "application/problem+json"),
+        (status = 401, description = "The address of the sender may not ask.", body = ProblemDocument,
+            content_type = "application/problem+json"),
+        (status = 405, description = "The source's sender does not ask in this way.", body = ProblemDocument,
+            content_type = "application/problem+json"),
+    )
+)]
+#[expect(dead_code, reason = "carries the description of question::ask")]
+fn ask_for_consent() {}
+
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -130,6 +180,8 @@ fn receive() {}
     ),
     paths(
         receive,
+        ask,
+        ask_for_consent,
         health::live,
         health::ready,
         admin::metrics::expose,
@@ -177,15 +229,19 @@ struct DeliveryHeaders;
 
 impl Modify for DeliveryHeaders {
     fn modify(&self, document: &mut Document) {
-        let Some(post) = document.paths.paths.get_mut("/hooks/{source}").and_then(|item| item.post.as_mut())
-        else {
-            return;
-        };
-        for (status, response) in &mut post.responses.responses {
+        let Some(item) = document.paths.paths.get_mut("/hooks/{source}") else { return };
+        let operations = [(true, &mut item.post), (false, &mut item.get), (false, &mut item.options)];
+        let answers = operations
+            .into_iter()
+            .filter_map(|(is_post, operation)| Some((is_post, operation.as_mut()?)))
+            .flat_map(|(is_post, operation)| {
+                operation.responses.responses.iter_mut().map(move |answer| (is_post, answer))
+            });
+        for (is_post, (status, response)) in answers {
             let RefOr::T(response) = response else { continue };
             add_header(response, "Hooklatch-Outcome", outcome_header());
             add_header(response, "X-Request-Id", text_header("The delivery's id, as the ledger knows it."));
-            if matches!(status.as_str(), "200" | "422" | "500") {
+            if is_post && matches!(status.as_str(), "200" | "422" | "500") {
                 add_header(response, "Idempotent-Replayed", text_header("`true` on a stored answer."));
             }
             if matches!(status.as_str(), "409" | "503") {
@@ -242,12 +298,14 @@ mod tests {
     #[test]
     fn every_answer_to_a_delivery_names_its_outcome() {
         let document: serde_json::Value = serde_json::to_value(openapi()).expect("a document is JSON");
-        let responses =
-            document["paths"]["/hooks/{source}"]["post"]["responses"].as_object().expect("responses");
-        assert!(responses.len() > 10);
-        for (status, response) in responses {
-            let values = &response["headers"]["Hooklatch-Outcome"]["schema"]["enum"];
-            assert_eq!(values.as_array().map(Vec::len), Some(Outcome::ALL.len()), "{status}");
+        for (method, answers) in [("post", 11), ("get", 5), ("options", 4)] {
+            let responses =
+                document["paths"]["/hooks/{source}"][method]["responses"].as_object().expect("responses");
+            assert!(responses.len() >= answers, "{method}");
+            for (status, response) in responses {
+                let values = &response["headers"]["Hooklatch-Outcome"]["schema"]["enum"];
+                assert_eq!(values.as_array().map(Vec::len), Some(Outcome::ALL.len()), "{method} {status}");
+            }
         }
     }
 

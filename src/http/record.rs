@@ -6,8 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix_web::http::header::HeaderMap;
+
 use crate::event::{Event, IdempotencyKey};
 use crate::http::arrival::Arrival;
+use crate::http::refused_headers;
 use crate::http::state::Services;
 use crate::inbox::outcome::{Answer, EventOutcome, EventState, Outcome};
 use crate::source::Source;
@@ -22,6 +25,8 @@ pub(super) struct Record {
     events: Vec<EventLabel>,
     idempotency_key: Option<IdempotencyKey>,
     body_bytes: u32,
+    /// Of a delivery that was refused.
+    headers: Vec<(String, String)>,
 }
 
 /// What the ledger keeps of an event.
@@ -33,7 +38,14 @@ struct EventLabel {
 
 impl Record {
     pub(super) fn open(arrival: Arrival, source: Arc<Source>) -> Self {
-        Self { arrival, source, events: Vec::new(), idempotency_key: None, body_bytes: 0 }
+        Self {
+            arrival,
+            source,
+            events: Vec::new(),
+            idempotency_key: None,
+            body_bytes: 0,
+            headers: Vec::new(),
+        }
     }
 
     pub(super) fn arrival(&self) -> &Arrival {
@@ -56,6 +68,11 @@ impl Record {
 
     pub(super) fn note_key(&mut self, key: &IdempotencyKey) {
         self.idempotency_key = Some(key.clone());
+    }
+
+    /// The delivery is refused: whoever looks for the cause needs its headers.
+    pub(super) fn note_refused(&mut self, headers: &HeaderMap) {
+        self.headers = refused_headers::shown(headers, &self.source.verifier);
     }
 
     /// The delivery was answered.
@@ -98,6 +115,7 @@ impl Record {
             body_bytes: self.body_bytes,
             peer: self.arrival.peer.clone(),
             reason: answer.reason.clone(),
+            headers: self.headers.clone(),
         };
         if self.events.is_empty() {
             return vec![entry(0, None, answer.outcome)];

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::event::{Delivery, Event, EventKey, Fingerprint};
 use crate::inbox::claims::{Claim, Claims};
+use crate::inbox::guards::{Bar, Guards};
 use crate::inbox::outcome::{Answer, EventOutcome, EventState, Outcome};
 use crate::inbox::slots::{Fate, Slot, Slots, Standing, inline_fingerprint};
 use crate::problem::Problem;
@@ -16,6 +17,11 @@ use crate::store::{Age, DeathCause, StoredEvent};
 
 /// `Retry-After` of an answer that asks the sender to come again.
 pub(super) const RETRY_AFTER_SECONDS: u32 = 1;
+
+/// The ledger's words on deliveries that a guarded body barred.
+const SEEN: &str = "the same body has taken effect under another id (replay_guard): a captured delivery, or two \
+                    events that are alike to the byte";
+const BEHIND: &str = "the same body came under another id at the same time, and did not take effect";
 
 /// An answer, and whether a repetition of the request will get it back.
 pub(super) struct Composed {
@@ -35,6 +41,7 @@ impl Composed {
 pub(super) fn compose(
     deliveries: &[&Delivery],
     claims: &Claims<'_>,
+    guards: &Guards<'_>,
     slots: &Slots<'_>,
     answers_live: Duration,
 ) -> Vec<Composed> {
@@ -42,7 +49,11 @@ pub(super) fn compose(
         .iter()
         .enumerate()
         .map(|(at, delivery)| match claims.of(at) {
-            Claim::Open => Some(from_events(at, delivery, slots, answers_live)),
+            Claim::Open => Some(match guards.bar(at) {
+                None => from_events(at, delivery, slots, answers_live),
+                Some(Bar::Behind(owner)) if !slots.took_effect(deliveries[owner]) => transient(BEHIND),
+                Some(Bar::Seen | Bar::Behind(_)) => seen(delivery),
+            }),
             Claim::Replay(reply) => Some(Composed::new(replay(reply.clone()), true)),
             Claim::Mismatch => Some(Composed::new(mismatch(), true)),
             Claim::Follow(_) => None,
@@ -128,6 +139,30 @@ fn from_events(at: usize, delivery: &Delivery, slots: &Slots<'_>, answers_live: 
         },
         _ => batch(at, delivery, slots),
     }
+}
+
+/// The answer to a body that has taken effect under other ids. Leaves nothing under an explicit key:
+/// who repeats a captured delivery may choose that too.
+fn seen(delivery: &Delivery) -> Composed {
+    let status = delivery.source.success_status;
+    let events: Vec<_> =
+        delivery.events.iter().map(|event| (event.key.clone(), EventOutcome::Duplicate)).collect();
+    let reply = match events.as_slice() {
+        [(key, _)] if !delivery.is_batch => Reply::duplicate(status, key),
+        _ => {
+            let lines = events.iter().map(|(key, outcome)| (key, *outcome));
+            Reply::batch(status, Outcome::Duplicate.as_str(), lines)
+        }
+    };
+    let answer = Answer {
+        outcome: Outcome::Duplicate,
+        reply,
+        replayed: false,
+        retry_after_seconds: None,
+        events,
+        reason: Some(SEEN.into()),
+    };
+    Composed::new(answer, false)
 }
 
 /// The answer to a delivery of one event that was processed before.

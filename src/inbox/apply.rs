@@ -1,7 +1,7 @@
 //! The batch algorithm: one transaction for many deliveries, each event applied once.
 //!
 //! Exists once, over the verbs of [`Batch`]; the dialects hold SQL and binds. In order: claim the
-//! idempotency keys, insert the event keys, read the rest back, run the handlers over what is
+//! idempotency keys and the guarded bodies, insert the event keys, read the rest back, run the handlers over what is
 //! fresh, write their messages into the outbox and what deviates from the expected, answer, commit.
 //! Nothing is sent before the commit.
 
@@ -17,6 +17,7 @@ use crate::event::{Delivery, EventKey};
 use crate::handler::{HandlerBinding, HandlerReply, Step};
 use crate::inbox::answers::{self, Composed};
 use crate::inbox::claims::Claims;
+use crate::inbox::guards::Guards;
 use crate::inbox::outcome::EventState;
 use crate::inbox::slots::{Fate, Slots, Standing};
 use crate::outbox::forward::Outgoing;
@@ -106,7 +107,8 @@ pub(super) async fn apply(
     let started = Instant::now();
     let mut batch = store.begin(terms.limits).await?;
     let claims = Claims::make(&mut *batch, deliveries, terms.windows).await?;
-    let slots = Slots::collect(deliveries, |at| claims.is_open(at));
+    let guards = Guards::make(&mut *batch, deliveries, |at| claims.is_open(at), terms.windows).await?;
+    let slots = Slots::collect(deliveries, |at| claims.is_open(at) && guards.bar(at).is_none());
     let mut run = Run { batch, slots, terms, mode, care, forwards: Vec::new(), forwarded: BTreeSet::new() };
 
     run.insert_or_read_back().await?;
@@ -118,7 +120,8 @@ pub(super) async fn apply(
 
     let Run { mut batch, slots, forwarded, .. } = run;
     let poisoned = count_poisoned(&slots);
-    let answers = answers::compose(deliveries, &claims, &slots, terms.windows.answers);
+    let answers = answers::compose(deliveries, &claims, &guards, &slots, terms.windows.answers);
+    guards.settle(&mut *batch, deliveries, &slots, mode).await?;
     claims.settle(&mut *batch, &answers).await?;
     batch.commit().await?;
     Ok(Committed { answers, began: started, poisoned, took: started.elapsed(), forwarded })

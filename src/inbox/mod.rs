@@ -8,6 +8,7 @@ mod answers;
 mod apply;
 mod claims;
 mod executing;
+mod guards;
 pub mod outcome;
 mod recent;
 mod retry;

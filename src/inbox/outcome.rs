@@ -15,6 +15,8 @@ pub enum Outcome {
     Duplicate,
     Stale,
     Ignored,
+    /// A question whether the address is ours, answered. No event.
+    Handshake,
     Rejected,
     Conflict,
     Mismatch,
@@ -25,12 +27,13 @@ pub enum Outcome {
 
 impl Outcome {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Applied,
         Self::Replayed,
         Self::Duplicate,
         Self::Stale,
         Self::Ignored,
+        Self::Handshake,
         Self::Rejected,
         Self::Conflict,
         Self::Mismatch,
@@ -47,6 +50,7 @@ impl Outcome {
             Self::Duplicate => "duplicate",
             Self::Stale => "stale",
             Self::Ignored => "ignored",
+            Self::Handshake => "handshake",
             Self::Rejected => "rejected",
             Self::Conflict => "conflict",
             Self::Mismatch => "mismatch",

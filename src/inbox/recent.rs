@@ -63,6 +63,10 @@ impl Recent {
         if delivery.is_batch || (delivery.explicit_key.is_some() && !key_is_event_id(delivery)) {
             return None;
         }
+        // Its body may be another one, and is to be remembered too.
+        if delivery.guard.is_some() {
+            return None;
+        }
         let shard = self.shard(&event.key);
         let entry = shard.entries.get(&event.key).filter(|entry| Instant::now() < entry.until)?;
         Some(answers::repeated(delivery, event, &entry.row))

@@ -41,6 +41,7 @@ impl Inbox {
         let source = source.ok_or_else(|| RetryError::UnknownSource(letter.source.clone()))?;
         let request = RawRequest { target: letter.target.into(), headers: letter.headers, body: letter.body };
         let mut parsed = source.envelope.parse(&source.consumer, &request).map_err(RetryError::Unreadable)?;
+        let guard = source.guard(&request.body, &parsed.events);
         parsed.events.retain(|event| event.key == letter.key);
         parsed.events.truncate(1);
         if parsed.events.is_empty() {
@@ -52,6 +53,7 @@ impl Inbox {
             events: parsed.events,
             is_batch: false,
             explicit_key: None,
+            guard,
             request,
             received_at: shared.clock.now(),
         };
@@ -87,6 +89,7 @@ impl Inbox {
             body_bytes: u32::try_from(delivery.request.body.len()).unwrap_or(u32::MAX),
             peer: Some(OPERATOR.into()),
             reason: answer.reason.clone(),
+            headers: Vec::new(),
         };
         if let Err(error) = self.shared.store.record_deliveries(&[entry]).await {
             tracing::warn!(error.reason = %with_causes(&error), "an operator's retry is missing from the ledger");

@@ -131,6 +131,15 @@ impl<'a> Slots<'a> {
         self.by_key.get(key).map(|&at| &self.slots[at])
     }
 
+    /// Whether one of the delivery's events has taken effect, in this batch or before.
+    pub fn took_effect(&self, delivery: &Delivery) -> bool {
+        delivery.events.iter().filter_map(|event| self.of(&event.key)).any(|slot| match &slot.standing {
+            Standing::Stored(row) => row.state != EventState::Rejected,
+            Standing::Settled(Fate::Applied(_) | Fate::Ignored | Fate::Stale) => true,
+            Standing::Settled(Fate::Rejected { .. } | Fate::Failed { .. }) | Standing::Pending => false,
+        })
+    }
+
     /// The places of the slots that wait for their handlers, in order of arrival.
     pub fn pending_in_arrival_order(&self) -> Vec<usize> {
         let mut pending: Vec<usize> = (0..self.slots.len())

@@ -10,6 +10,7 @@ use super::handshake::HandshakeKind;
 use super::key::Dated;
 use super::knob_check::bad;
 use super::presets::{Preset, USUAL_TOLERANCE, Way};
+use super::public_key;
 use super::timestamp::Window;
 use super::token::{TokenPlace, TokenScheme};
 use super::{
@@ -69,6 +70,25 @@ impl VerifyConfig {
     pub fn preset(&self) -> Option<&'static Preset> {
         let inner = || self.all_of.iter().chain(&self.any_of).find_map(Self::preset);
         Preset::find(&self.scheme).or_else(inner)
+    }
+
+    /// Whether what stands at `reference` may be known to everybody: a public key, a certificate.
+    #[must_use]
+    pub fn is_public(&self, reference: &SecretRef) -> bool {
+        if self.all_of.iter().chain(&self.any_of).any(|inner| inner.is_public(reference)) {
+            return true;
+        }
+        if self.certificate.as_ref() == Some(reference) {
+            return true;
+        }
+        let SecretRef::Literal(secret) = reference else { return false };
+        let text = secret.expose().trim();
+        let takes_public_keys = self.scheme == PUBLIC_KEY
+            || Preset::find(&self.scheme)
+                .is_some_and(|preset| matches!(preset.way, Way::Header(Knobs { kind: Kind::Public(_), .. })));
+        self.secrets.iter().any(|entry| entry.secret == *reference)
+            && (text.starts_with(public_key::PUBLIC_PREFIX)
+                || (takes_public_keys && !public_key::is_private(text)))
     }
 }
 

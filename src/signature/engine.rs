@@ -167,6 +167,29 @@ impl HeaderScheme {
         self.keys.get(index)?.keyed_hash(text)
     }
 
+    /// Whether a header is part of what is signed, under either of its names.
+    pub(super) fn signs_header(&self, name: &str) -> bool {
+        self.signed.iter().any(|part| match (part, &self.timestamp) {
+            (Part::Header(signed), _) => self.is_called(signed, name),
+            (Part::Timestamp, Some(Timestamp { place: Place::Header(signed), .. })) => {
+                self.is_called(signed, name)
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether a header carries the signature, under either of its names.
+    pub(super) fn is_proof(&self, name: &str) -> bool {
+        self.is_called(&self.header, name)
+    }
+
+    fn is_called(&self, header: &str, name: &str) -> bool {
+        let other = self.other_names.as_ref().and_then(|(usual, other)| {
+            header.strip_prefix(usual.as_str()).map(|rest| [other, rest].concat())
+        });
+        header == name || other.is_some_and(|other| other == name)
+    }
+
     /// The headers it reads.
     pub(super) fn headers(&self) -> Vec<&str> {
         let mut names = vec![self.header.as_str()];

@@ -13,7 +13,7 @@ use super::reading::single;
 use super::{Verified, Verifier};
 use crate::envelope::form_decode;
 use crate::event::RawRequest;
-use crate::json_scan::{JsonKind, JsonStr};
+use crate::json_scan::JsonKind;
 use crate::reply::Reply;
 
 /// Questions are short; what is longer is an event and need not be looked at.
@@ -55,6 +55,27 @@ impl HandshakeKind {
         }
     }
 
+    /// Whether the question comes as a signed delivery does.
+    fn is_signed(self) -> bool {
+        match self {
+            Self::Slack | Self::Zoom | Self::Twitch | Self::Discord | Self::Xero => true,
+            Self::None | Self::Meta | Self::Dropbox | Self::CloudEvents => false,
+        }
+    }
+
+    /// What a request of one of [`methods`](Self::methods) asks with.
+    #[must_use]
+    pub fn asks(self) -> &'static str {
+        match self {
+            Self::Meta => "it needs hub.mode=subscribe, hub.challenge, and a verify.handshake_token set here",
+            Self::Dropbox => "it needs a challenge in its query",
+            Self::CloudEvents => "it needs the header webhook-request-origin",
+            Self::None | Self::Slack | Self::Zoom | Self::Twitch | Self::Discord | Self::Xero => {
+                "it asks with a signed POST"
+            }
+        }
+    }
+
     /// What it is, in a few words.
     #[must_use]
     pub fn in_words(self) -> &'static str {
@@ -83,32 +104,30 @@ impl Verifier {
                 Some(text(200, challenge))
             }
             (HandshakeKind::CloudEvents, "OPTIONS") => consent(request),
-            (kind, "POST") if request.body.len() <= MAX_QUESTION_BYTES => {
-                let root = json::root(&request.body).ok()?;
-                self.question(kind, root, request, &|| self.verify(method, request, now).ok())
-            }
+            (_, "POST") => self.signed_question(request, &self.verify(method, request, now).ok()?),
             _ => None,
         }
     }
 
-    fn question(
-        &self,
-        kind: HandshakeKind,
-        root: JsonStr<'_>,
-        request: &RawRequest,
-        verified: &dyn Fn() -> Option<Verified>,
-    ) -> Option<Reply> {
+    /// The answer to a question that came as a delivery does and was verified as one; `None`: it is
+    /// an ordinary delivery. Costs nothing for senders that do not ask in this way.
+    #[must_use]
+    pub fn signed_question(&self, request: &RawRequest, verified: &Verified) -> Option<Reply> {
+        let kind = self.handshake_kind();
+        if !kind.is_signed() || request.body.len() > MAX_QUESTION_BYTES {
+            return None;
+        }
+        let root = json::root(&request.body).ok()?;
         let is =
             |pointer, expected: &str| json::text_at(root, pointer).is_some_and(|found| found == expected);
         match kind {
             HandshakeKind::Slack if is("/type", "url_verification") => {
                 let challenge = echo(json::text_at(root, "/challenge")?.into_owned())?;
-                verified().map(|_| text(200, challenge))
+                Some(text(200, challenge))
             }
             HandshakeKind::Zoom if is("/event", "endpoint.url_validation") => {
                 let token = echo(json::text_at(root, "/payload/plainToken")?.into_owned())?;
-                let index = verified()?.secret_index?;
-                let encrypted = self.keyed_hash(index, token.as_bytes())?;
+                let encrypted = self.keyed_hash(verified.secret_index?, token.as_bytes())?;
                 Some(Reply::json(200, &json!({"plainToken": token, "encryptedToken": encrypted})))
             }
             HandshakeKind::Twitch => {
@@ -117,19 +136,19 @@ impl Verifier {
                     return None;
                 }
                 let challenge = echo(json::text_at(root, "/challenge")?.into_owned())?;
-                verified().map(|_| text(200, challenge))
+                Some(text(200, challenge))
             }
             // An interaction pings with type 1, which in a webhook event is what carries an event.
             HandshakeKind::Discord if is("/type", "1") && json::at(root, "/event").is_none() => {
-                verified().map(|_| Reply::json(200, &json!({"type": 1})))
+                Some(Reply::json(200, &json!({"type": 1})))
             }
-            HandshakeKind::Discord if is("/type", "0") => verified().map(|_| empty(204)),
+            HandshakeKind::Discord if is("/type", "0") => Some(empty(204)),
             HandshakeKind::Xero => {
                 let events = json::at(root, "/events").filter(|events| events.kind() == JsonKind::Array)?;
                 if events.elements().next().is_some() {
                     return None;
                 }
-                verified().map(|_| empty(200))
+                Some(empty(200))
             }
             _ => None,
         }

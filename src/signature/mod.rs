@@ -142,7 +142,14 @@ impl Verifier {
     /// How the sender asks whether an address is ours.
     #[must_use]
     pub fn handshake_kind(&self) -> HandshakeKind {
-        self.preset().map_or(HandshakeKind::None, |preset| preset.handshake)
+        match &self.scheme {
+            Scheme::AllOf(inner) | Scheme::AnyOf(inner) => inner
+                .iter()
+                .map(Self::handshake_kind)
+                .find(|kind| *kind != HandshakeKind::None)
+                .unwrap_or(HandshakeKind::None),
+            _ => self.preset.map_or(HandshakeKind::None, |preset| preset.handshake),
+        }
     }
 
     /// For how long a captured delivery can be sent again and still be verified; `None`: for ever,
@@ -299,6 +306,47 @@ impl Verifier {
             }
         }
         Ok(signed)
+    }
+
+    /// Whether the header `name` (lower case) carries what shows that a delivery is genuine.
+    #[must_use]
+    pub fn is_proof(&self, name: &str) -> bool {
+        match &self.scheme {
+            Scheme::Header(scheme) => scheme.is_proof(name),
+            Scheme::Token(scheme) => scheme.header() == name,
+            Scheme::Twilio(scheme) => scheme.headers().contains(&name),
+            Scheme::PayPal(scheme) => scheme.headers().contains(&name),
+            Scheme::AllOf(inner) | Scheme::AnyOf(inner) => inner.iter().any(|inner| inner.is_proof(name)),
+            Scheme::None | Scheme::Adyen(_) | Scheme::Mailgun(_) => false,
+        }
+    }
+
+    /// Whether the whole body is signed, so that not a bit of it can change.
+    #[must_use]
+    pub fn signs_body(&self) -> bool {
+        match &self.scheme {
+            Scheme::Header(_) | Scheme::Twilio(_) => true,
+            // PayPal signs a checksum, which another body can have too.
+            Scheme::None | Scheme::Token(_) | Scheme::Adyen(_) | Scheme::Mailgun(_) | Scheme::PayPal(_) => {
+                false
+            }
+            Scheme::AllOf(inner) => inner.iter().any(Self::signs_body),
+            Scheme::AnyOf(inner) => inner.iter().all(Self::signs_body),
+        }
+    }
+
+    /// Whether the header `name` (lower case) is signed.
+    #[must_use]
+    pub fn signs_header(&self, name: &str) -> bool {
+        match &self.scheme {
+            Scheme::Header(scheme) => scheme.signs_header(name),
+            Scheme::PayPal(scheme) => scheme.headers().contains(&name),
+            Scheme::AllOf(inner) => inner.iter().any(|inner| inner.signs_header(name)),
+            Scheme::AnyOf(inner) => inner.iter().all(|inner| inner.signs_header(name)),
+            Scheme::None | Scheme::Token(_) | Scheme::Twilio(_) | Scheme::Adyen(_) | Scheme::Mailgun(_) => {
+                false
+            }
+        }
     }
 
     /// How many secrets it has, those of `all_of` and `any_of` included.

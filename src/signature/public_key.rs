@@ -64,6 +64,11 @@ enum PrivateKey {
     Rsa(RsaKeyPair),
 }
 
+/// Whether a key is written in one of the forms of private ones.
+pub(super) fn is_private(text: &str) -> bool {
+    text.starts_with(PRIVATE_PREFIX) || pkcs8(text).is_some()
+}
+
 impl PublicKey {
     /// Reads a public or private key.
     pub(super) fn parse(secret: &Secret, algorithm: PublicAlgorithm) -> Result<Self, &'static str> {

@@ -206,6 +206,7 @@ mod tests {
             envelope: Default::default(),
             key_policy: Default::default(),
             replay_errors: Default::default(),
+            replay_guard: Default::default(),
             success_status: 200,
             handlers: Vec::new(),
         });
@@ -224,6 +225,7 @@ mod tests {
             source,
             is_batch: true,
             explicit_key: None,
+            guard: None,
             request: RawRequest { target: "/hooks/shop".into(), headers: Vec::new(), body: Bytes::new() },
             received_at: chrono::DateTime::UNIX_EPOCH,
         }

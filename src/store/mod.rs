@@ -398,6 +398,8 @@ pub struct LedgerEntry {
     pub peer: Option<String>,
     /// Why, in words an operator can act on; for outcomes that need one.
     pub reason: Option<String>,
+    /// Name and value, where it helps to find the cause; without what authenticates the sender.
+    pub headers: Vec<(String, String)>,
 }
 
 /// Which ledger entries to read.
@@ -405,7 +407,8 @@ pub struct LedgerEntry {
 pub struct LedgerFilter {
     pub source: Option<String>,
     pub event_id: Option<String>,
-    pub outcome: Option<Outcome>,
+    /// One of these; empty: any.
+    pub outcomes: Vec<Outcome>,
     pub since: Option<DateTime<Utc>>,
     /// Delivery ids are time-ordered: a page starts before the last id of the one before.
     pub before: Option<Uuid>,

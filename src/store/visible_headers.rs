@@ -3,18 +3,13 @@
 //! The same on every store. Knows no SQL.
 
 use crate::event::RawRequest;
-
-/// Headers whose values are for us alone.
-const SECRET_HEADERS: [&str; 3] = ["authorization", "proxy-authorization", "cookie"];
-
-/// Words in the names of headers whose values are for us alone.
-const SECRET_WORDS: [&str; 4] = ["signature", "hmac", "token", "secret"];
+use crate::secret_headers::is_secret;
 
 /// The headers as a JSON object. A repeated name has its values joined, as HTTP reads them.
 pub(super) fn visible_headers(request: &RawRequest) -> String {
     let mut visible: serde_json::Map<String, serde_json::Value> = serde_json::Map::new();
     for (name, value) in &request.headers {
-        if SECRET_HEADERS.contains(&name.as_str()) || SECRET_WORDS.iter().any(|word| name.contains(word)) {
+        if is_secret(name) {
             continue;
         }
         let value = String::from_utf8_lossy(value);
@@ -51,6 +46,8 @@ mod tests {
                 header("x-shopify-hmac-sha256", "s3cret"),
                 header("x-gitlab-token", "s3cret"),
                 header("x-client-secret", "s3cret"),
+                header("x-api-key", "s3cret"),
+                header("paypal-transmission-sig", "s3cret"),
                 header("x-a", "2"),
             ],
             body: Bytes::new(),

@@ -46,7 +46,7 @@ impl List {
         let since = self.since.as_deref().map(|when| since(when, place.clock.now())).transpose()?;
         let filter = LedgerFilter {
             source: self.source.clone(),
-            outcome: self.outcome,
+            outcomes: self.outcome.into_iter().collect(),
             since,
             limit: self.limit,
             ..LedgerFilter::default()
@@ -98,6 +98,7 @@ pub(super) fn as_json(entry: &LedgerEntry) -> serde_json::Value {
         "body_bytes": entry.body_bytes,
         "peer": entry.peer,
         "reason": entry.reason,
+        "headers": entry.headers,
     })
 }
 
@@ -108,7 +109,7 @@ fn outcome(text: &str) -> Result<Outcome, String> {
     })
 }
 
-fn since(when: &str, now: DateTime<Utc>) -> Result<DateTime<Utc>, Failure> {
+pub(super) fn since(when: &str, now: DateTime<Utc>) -> Result<DateTime<Utc>, Failure> {
     if let Ok(at) = DateTime::parse_from_rfc3339(when) {
         return Ok(at.to_utc());
     }

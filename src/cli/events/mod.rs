@@ -4,6 +4,7 @@ mod discard;
 mod forget;
 mod letters;
 mod list;
+mod refused;
 mod retry;
 mod show;
 
@@ -15,6 +16,7 @@ use super::Failure;
 #[derive(Debug, Subcommand)]
 pub(super) enum Events {
     List(list::List),
+    Refused(refused::Refused),
     Show(show::Show),
     Retry(retry::Retry),
     Discard(discard::Discard),
@@ -25,6 +27,7 @@ impl Events {
     pub(super) async fn run(self) -> Result<(), Failure> {
         match self {
             Self::List(list) => list.run().await,
+            Self::Refused(refused) => refused.run().await,
             Self::Show(show) => show.run().await,
             Self::Retry(retry) => retry.run().await,
             Self::Discard(discard) => discard.run().await,

@@ -111,6 +111,7 @@ fn is_settled(outcome: Option<Outcome>) -> bool {
             | Outcome::Mismatch
             | Outcome::Unverified
             | Outcome::Malformed
+            | Outcome::Handshake
             | Outcome::Unavailable,
         )
         | None => false,

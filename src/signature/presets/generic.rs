@@ -11,6 +11,7 @@ pub(super) static PRESETS: [Preset; 5] = [
         envelope: EnvelopePreset { event_id: &["header:webhook-id"], ..EnvelopePreset::USUAL },
         // The example schedule of the specification: 75.6 hours.
         retry_horizon: hours(76),
+        contract: Contract::COUNTS_ATTEMPTS,
         ..SENDER
     },
     Preset {
@@ -29,6 +30,7 @@ pub(super) static PRESETS: [Preset; 5] = [
         },
         // 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 10 h.
         retry_horizon: hours(28),
+        contract: Contract::COUNTS_ATTEMPTS,
         ..SENDER
     },
     Preset {

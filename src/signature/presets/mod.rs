@@ -61,12 +61,24 @@ pub struct Contract {
     pub stop_retrying: Option<(&'static str, &'static str)>,
     /// It wants answers without a body.
     pub bodiless: bool,
+    /// When it may come again with what could not be taken. A sender that counts its attempts and
+    /// follows `Retry-After` must not spend them all on one short outage.
+    pub retry_after_seconds: u32,
 }
 
 impl Contract {
     /// Every 2xx is success, 401 is not verified, 422 is refused for good.
-    pub const USUAL: Self =
-        Self { success: &[], refusal: 401, rejection: 422, stop_retrying: None, bodiless: false };
+    pub const USUAL: Self = Self {
+        success: &[],
+        refusal: 401,
+        rejection: 422,
+        stop_retrying: None,
+        bodiless: false,
+        retry_after_seconds: 1,
+    };
+
+    /// The sender does as `Retry-After` says, and gives up after some attempts.
+    const COUNTS_ATTEMPTS: Self = Self { retry_after_seconds: 30, ..Self::USUAL };
 
     /// Whether the sender takes `status` for success.
     #[must_use]

@@ -20,7 +20,7 @@ const WRITING: &str = "write the ledger";
 const READING: &str = "read the ledger";
 
 /// The columns of `sql/copy_deliveries.sql`.
-const COLUMNS: i16 = 13;
+const COLUMNS: i16 = 14;
 
 /// Room for a line: what most take.
 const USUAL_LINE_BYTES: usize = 256;
@@ -78,7 +78,8 @@ fn lines(entries: &[LedgerEntry]) -> Vec<u8> {
             .int8(micros(entry.duration))
             .int8(i64::from(entry.body_bytes))
             .text(entry.peer.as_deref().map(storable).as_deref())
-            .text(entry.reason.as_deref().map(storable).as_deref());
+            .text(entry.reason.as_deref().map(storable).as_deref())
+            .text(rows::shown_headers(&entry.headers).as_deref());
     }
     rows.finish()
 }
@@ -102,6 +103,7 @@ fn insert_missing(store: &PostgresStore, entries: &[LedgerEntry]) -> Query<'stat
         .bind(entries.iter().map(|e| i64::from(e.body_bytes)).collect::<Vec<_>>())
         .bind(all(|e| e.peer.as_deref()))
         .bind(all(|e| e.reason.as_deref()))
+        .bind(entries.iter().map(|e| rows::shown_headers(&e.headers)).collect::<Vec<_>>())
 }
 
 pub(super) async fn read(
@@ -118,7 +120,7 @@ pub(super) async fn read(
         .bind(filter.before.unwrap_or(Uuid::max()))
         .bind(filter.since)
         .bind(&filter.source)
-        .bind(filter.outcome.map(Outcome::as_str))
+        .bind(outcomes(filter))
         .bind(i64::from(filter.limit));
     if let Some(event_id) = &filter.event_id {
         read = read.bind(storable(event_id));
@@ -135,6 +137,12 @@ fn first_id_since(since: DateTime<Utc>) -> Uuid {
     const MILLISECONDS_SHIFT: u32 = 80;
     let since = since.checked_sub_signed(ID_SLACK).unwrap_or(since);
     Uuid::from_u128(u128::from(since.timestamp_millis().max(0).unsigned_abs()) << MILLISECONDS_SHIFT)
+}
+
+/// `None`: any.
+fn outcomes(filter: &LedgerFilter) -> Option<Vec<&'static str>> {
+    let wanted = || filter.outcomes.iter().map(|outcome| outcome.as_str()).collect();
+    (!filter.outcomes.is_empty()).then(wanted)
 }
 
 fn ordinal(entry: &LedgerEntry) -> i32 {
@@ -161,6 +169,7 @@ fn entry(row: &PgRow) -> Result<LedgerEntry, sqlx::Error> {
         body_bytes: u32::try_from(number("body_bytes")?).unwrap_or(u32::MAX),
         peer: row.try_get("peer")?,
         reason: row.try_get("reason")?,
+        headers: rows::read_shown_headers(row.try_get("headers")?)?,
     })
 }
 

@@ -72,6 +72,17 @@ pub(super) fn reply(row: &PgRow) -> Result<Option<Reply>, sqlx::Error> {
     Ok(Some(Reply { status: read_status(row)?, headers, body: Bytes::from(body) }))
 }
 
+/// The headers of a refused delivery: a JSON array of pairs, `None` when none are kept.
+pub(super) fn shown_headers(headers: &[(String, String)]) -> Option<String> {
+    (!headers.is_empty()).then(|| serde_json::to_string(headers).expect("pairs of strings have a JSON form"))
+}
+
+/// Reads what [`shown_headers`] wrote.
+pub(super) fn read_shown_headers(text: Option<&str>) -> Result<Vec<(String, String)>, sqlx::Error> {
+    let read = |text| serde_json::from_str(text).map_err(|_| unreadable("a refused delivery's headers"));
+    text.map_or(Ok(Vec::new()), read)
+}
+
 /// Header names and values as text. A value may be any bytes: each stands as the character of its
 /// number (ISO 8859-1), so that none is lost and the usual ones can be read.
 pub(super) fn raw_headers(headers: &[(String, Bytes)]) -> String {

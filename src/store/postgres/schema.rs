@@ -7,9 +7,10 @@ use super::{PostgresStore, classify};
 use crate::store::migration::{self, AppliedMigration, Migration};
 use crate::store::{BatchLimits, MigrationStatus, StoreError};
 
-const MIGRATIONS: [Migration; 2] = [
+const MIGRATIONS: [Migration; 3] = [
     Migration { name: "0001_inbox", sql: include_str!("../../../migrations/postgres/0001_inbox.sql") },
     Migration { name: "0002_outbox", sql: include_str!("../../../migrations/postgres/0002_outbox.sql") },
+    Migration { name: "0003_refusals", sql: include_str!("../../../migrations/postgres/0003_refusals.sql") },
 ];
 
 const MIGRATING: &str = "migrate the database";

@@ -39,7 +39,7 @@ pub(super) async fn read(store: &SqliteStore, filter: &LedgerFilter) -> Result<V
         .bind(filter.before.map(uuid::Uuid::hyphenated))
         .bind(since)
         .bind(&filter.source)
-        .bind(filter.outcome.map(Outcome::as_str))
+        .bind(outcomes(filter))
         .bind(&filter.event_id)
         .bind(filter.limit)
         .fetch_all(&store.readers)
@@ -49,6 +49,12 @@ pub(super) async fn read(store: &SqliteStore, filter: &LedgerFilter) -> Result<V
         .map(entry)
         .collect::<Result<_, _>>()
         .map_err(reading)
+}
+
+/// `None`: any.
+fn outcomes(filter: &LedgerFilter) -> Option<String> {
+    let wanted = || rows::json(&filter.outcomes.iter().map(|outcome| outcome.as_str()).collect::<Vec<_>>());
+    (!filter.outcomes.is_empty()).then(wanted)
 }
 
 fn bind_line<'q>(
@@ -69,6 +75,7 @@ fn bind_line<'q>(
         .bind(entry.body_bytes)
         .bind(entry.peer.clone())
         .bind(entry.reason.clone())
+        .bind(rows::shown_headers(&entry.headers))
 }
 
 fn entry(row: &SqliteRow) -> Result<LedgerEntry, sqlx::Error> {
@@ -88,5 +95,6 @@ fn entry(row: &SqliteRow) -> Result<LedgerEntry, sqlx::Error> {
         body_bytes: row.try_get("body_bytes")?,
         peer: row.try_get("peer")?,
         reason: row.try_get("reason")?,
+        headers: rows::read_shown_headers(row.try_get("headers")?)?,
     })
 }

@@ -3,24 +3,28 @@
 mod answers;
 mod batches;
 mod bodies;
+mod contracts;
 mod crashes;
 mod deduplication;
+mod handshakes;
 mod idempotency_keys;
 mod operators;
 mod ordering;
 mod outages;
 mod replicas;
 mod retention;
+mod schemes;
+mod senders;
 mod signatures;
 mod transport;
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, Connection as _};
 
-use crate::support::app::SIGNING_SECRET;
+use crate::support::app::{SIGNING_SECRET, TestApp};
 use crate::support::signing::hmac_hex;
 use crate::support::{Answer, Backend, Request, Setup, http};
 
@@ -83,6 +87,23 @@ async fn sqlite_steps_in(seconds: f64) -> u64 {
 /// Limits that a slow handler stays within, however busy the machine is.
 fn patient(setup: Setup) -> Setup {
     setup.set("inbox.handler_timeout", "\"20s\"").set("inbox.deadline", "\"25s\"")
+}
+
+/// The ledger is written beside the hot path: it may take a moment.
+const LEDGER_WITHIN: Duration = Duration::from_secs(10);
+
+/// The lines of the ledger that a query finds, once there are so many.
+async fn ledger(app: &TestApp, query: &str, lines: usize) -> Vec<serde_json::Value> {
+    let deadline = Instant::now() + LEDGER_WITHIN;
+    loop {
+        let answer = app.admin_get(&format!("/api/v1/deliveries?{query}")).await;
+        let found = answer.json()["deliveries"].as_array().cloned().unwrap_or_default();
+        if found.len() >= lines {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "the ledger has no {lines} lines for {query}: {answer:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// Sends all of these at the same time, each on a connection of its own.

@@ -176,6 +176,7 @@ fn source(name: &str, scheme: &str, secrets: Vec<&str>, desk: &Arc<Desk>) -> Arc
         envelope: EnvelopeRules::default(),
         key_policy: KeyPolicy::Optional,
         replay_errors: ReplayErrors::Permanent,
+        replay_guard: Default::default(),
         success_status: 200,
         handlers: vec![HandlerBinding { on: TypeFilter::default(), step: Step::Code(desk.clone()) }],
     })

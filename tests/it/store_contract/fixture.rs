@@ -175,6 +175,7 @@ pub(super) fn source(steps: Vec<Step>) -> Source {
         envelope: Default::default(),
         key_policy: KeyPolicy::Optional,
         replay_errors: ReplayErrors::Permanent,
+        replay_guard: Default::default(),
         success_status: 200,
         handlers: steps.into_iter().map(|step| HandlerBinding { on: TypeFilter::default(), step }).collect(),
     }
@@ -191,6 +192,7 @@ pub(super) fn delivery(steps: Vec<Step>, events: Vec<Event>) -> Delivery {
         is_batch: events.len() > 1,
         events,
         explicit_key: None,
+        guard: None,
         request: RawRequest {
             target: "/hooks/shop?x=1".into(),
             headers: vec![("content-type".into(), Bytes::from_static(b"application/json"))],

@@ -24,6 +24,7 @@ pub(super) fn entry(event_id: &str) -> LedgerEntry {
         body_bytes: 17,
         peer: None,
         reason: None,
+        headers: Vec::new(),
     }
 }
 
@@ -53,6 +54,7 @@ pub(super) async fn a_line_comes_back_as_it_was_written(dialect: Dialect) {
         event_id: None,
         event_type: None,
         outcome: Outcome::Malformed,
+        headers: vec![("x-a".into(), "é\u{fffd}\"\\".into()), ("x-a".into(), String::new())],
         status: 400,
         ..entry("")
     };
@@ -82,8 +84,10 @@ pub(super) async fn the_ledger_is_filtered(dialect: Dialect) {
     assert_eq!(ids(&db, &all()).await, ["c", "b", "a", "a"], "newest first");
     let crm = LedgerFilter { source: Some("crm".into()), ..all() };
     assert_eq!(ids(&db, &crm).await, ["c", "b"]);
-    let replayed = LedgerFilter { outcome: Some(Outcome::Replayed), ..all() };
+    let replayed = LedgerFilter { outcomes: vec![Outcome::Replayed], ..all() };
     assert_eq!(ids(&db, &replayed).await, ["c", "a"]);
+    let two = LedgerFilter { outcomes: vec![Outcome::Replayed, Outcome::Applied], ..crm.clone() };
+    assert_eq!(ids(&db, &two).await, ["c", "b"]);
     let a = LedgerFilter { event_id: Some("a".into()), ..all() };
     assert_eq!(ids(&db, &a).await, ["a", "a"]);
     let late = LedgerFilter { since: Some(since), ..a };

@@ -7,6 +7,7 @@ mod concurrency;
 mod dead_letters;
 mod events;
 mod fixture;
+mod guards;
 mod handlers;
 mod idempotency_keys;
 mod ledger;
@@ -57,6 +58,13 @@ claims! {
         a_settled_key_replays_byte_for_byte,
         an_expired_key_is_not_live_and_only_it_is_removed,
         forgotten_keys_are_gone,
+    ]
+    guards [
+        a_body_takes_effect_under_one_id,
+        a_body_whose_event_failed_may_come_again_under_any_id,
+        a_body_is_remembered_as_long_as_an_event,
+        of_many_that_bring_one_body_at_once_one_takes_effect,
+        whoever_waits_behind_a_body_that_fails_comes_again,
     ]
     order [
         an_entity_moves_forward_only,

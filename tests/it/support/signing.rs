@@ -10,6 +10,11 @@ pub(crate) fn hmac_hex(secret: &str, content: &[u8]) -> String {
     hex::encode(hmac(secret.as_bytes(), content))
 }
 
+/// HMAC-SHA256 in base64.
+pub(crate) fn hmac_base64(secret: &str, content: &[u8]) -> String {
+    STANDARD.encode(hmac(secret.as_bytes(), content))
+}
+
 /// `v1,…` over `id.timestamp.body`, with a `whsec_` secret (Standard Webhooks).
 pub(crate) fn standard_webhooks(secret: &str, id: &str, timestamp: &str, body: &[u8]) -> String {
     let key = STANDARD.decode(secret.trim_start_matches("whsec_")).expect("the test's secret is base64");

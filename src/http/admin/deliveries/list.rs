@@ -67,7 +67,7 @@ pub(in crate::http) async fn list(
     let filter = LedgerFilter {
         source: query.source,
         event_id: query.event_id,
-        outcome: query.outcome.as_deref().map(read_outcome).transpose()?,
+        outcomes: query.outcome.as_deref().map(read_outcome).transpose()?.into_iter().collect(),
         since: query.since,
         before: query.before,
         limit,
@@ -119,6 +119,7 @@ mod tests {
             body_bytes: 0,
             peer: None,
             reason: None,
+            headers: Vec::new(),
         }
     }
 

@@ -38,6 +38,10 @@ pub(in crate::http) struct DeliveryView {
     /// Why, for outcomes that need a reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// Name and value of each header, for deliveries that were refused. What authenticates a sender is
+    /// named and not shown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    headers: Vec<(String, String)>,
 }
 
 impl From<LedgerEntry> for DeliveryView {
@@ -56,6 +60,7 @@ impl From<LedgerEntry> for DeliveryView {
             body_bytes: entry.body_bytes,
             peer: entry.peer,
             reason: entry.reason,
+            headers: entry.headers,
         }
     }
 }

@@ -7,12 +7,12 @@ WITH line AS MATERIALIZED (
 )
 SELECT * FROM (
     SELECT delivery_id, ordinal, received_at, source, event_id, event_type, idempotency_key, outcome, status,
-           duration_us, body_bytes, peer, reason
+           duration_us, body_bytes, peer, reason, headers
     FROM line
     WHERE delivery_id >= $1 AND delivery_id < $2
       AND ($3::timestamptz IS NULL OR received_at >= $3)
       AND ($4::text IS NULL OR source = $4)
-      AND ($5::text IS NULL OR outcome = $5)
+      AND ($5::text[] IS NULL OR outcome = ANY ($5))
     ORDER BY delivery_id DESC
     FETCH FIRST $6 ROWS WITH TIES
 ) AS page

@@ -7,7 +7,7 @@ WITH matching AS NOT MATERIALIZED (
     WHERE delivery_id < coalesce(?2, 'g')
         AND (?3 IS NULL OR received_at >= ?3)
         AND (?4 IS NULL OR source = ?4)
-        AND (?5 IS NULL OR outcome = ?5)
+        AND (?5 IS NULL OR outcome IN (SELECT value FROM json_each(?5)))
         AND (?6 IS NULL OR event_id = ?6)
 ),
 last AS MATERIALIZED (
@@ -17,7 +17,7 @@ last AS MATERIALIZED (
     LIMIT 1 OFFSET ?7 - 1
 )
 SELECT delivery_id, ordinal, received_at, source, event_id, event_type, idempotency_key, outcome, status,
-    duration_us, body_bytes, peer, reason
+    duration_us, body_bytes, peer, reason, headers
 FROM matching
 WHERE delivery_id >= coalesce((SELECT delivery_id FROM last), ?1, '')
 ORDER BY delivery_id DESC, ordinal

@@ -1,0 +1,5 @@
+-- What the ledger keeps of deliveries that were refused before anything of them was kept.
+
+-- name: headers of refused deliveries
+-- A JSON array of [name, value]; NULL for deliveries that were not refused. Holds no secret.
+ALTER TABLE deliveries ADD COLUMN headers TEXT;

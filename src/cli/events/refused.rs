@@ -1,0 +1,95 @@
+//! `hooklatch events refused`: the deliveries that were refused before anything was kept, and why.
+
+use clap::Args;
+
+use crate::inbox::outcome::Outcome;
+use crate::store::{LedgerEntry, LedgerFilter};
+
+use super::super::config_file::{ConfigFile, Workplace};
+use super::super::failure::Failure;
+use super::super::table;
+use super::list::{as_json, since};
+
+/// What became of deliveries of which nothing was kept, by their senders' doing.
+const REFUSED: [Outcome; 3] = [Outcome::Unverified, Outcome::Malformed, Outcome::Mismatch];
+
+/// List deliveries that were refused, newest first, with the reason: a header that was missing, a
+/// clock that is off, a secret that is not the sender's any more.
+#[derive(Debug, Args)]
+pub(in super::super) struct Refused {
+    #[command(flatten)]
+    file: ConfigFile,
+    /// Only deliveries to this source
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+    /// Only since then: "15m", "24h", or a time such as 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// Show the headers too; what authenticates a sender is named and not shown
+    #[arg(long)]
+    headers: bool,
+    /// At most so many
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Refused {
+    pub(super) async fn run(self) -> Result<(), Failure> {
+        let place = Workplace::open(&self.file).await?;
+        let result = self.list(&place).await;
+        place.store.close().await;
+        result
+    }
+
+    async fn list(&self, place: &Workplace) -> Result<(), Failure> {
+        let since = self.since.as_deref().map(|when| since(when, place.clock.now())).transpose()?;
+        let filter = LedgerFilter {
+            source: self.source.clone(),
+            outcomes: REFUSED.to_vec(),
+            since,
+            limit: self.limit,
+            ..LedgerFilter::default()
+        };
+        let entries = place.store.deliveries(&filter).await?;
+        if self.json {
+            for entry in &entries {
+                println!("{}", as_json(entry));
+            }
+            return Ok(());
+        }
+        for entry in &entries {
+            self.show(entry);
+        }
+        match entries.len() {
+            0 => println!("nothing was refused; retention.deliveries says how long the ledger is kept"),
+            n if n == self.limit as usize => println!("the newest {n}; --limit shows more"),
+            n => println!("{n} in all"),
+        }
+        if !entries.is_empty() {
+            println!("of a request that you have in a file, `hooklatch explain` says more");
+        }
+        Ok(())
+    }
+
+    fn show(&self, entry: &LedgerEntry) {
+        println!(
+            "{}  {}  {} {}  from {}, a body of {} bytes  ({})",
+            table::time(entry.received_at),
+            table::cell(&entry.source),
+            entry.status,
+            entry.outcome.as_str(),
+            table::cell(entry.peer.as_deref().unwrap_or("an unknown address")),
+            entry.body_bytes,
+            entry.delivery_id,
+        );
+        println!("    {}", table::line(entry.reason.as_deref().unwrap_or("no reason was kept")));
+        if self.headers {
+            for (name, value) in &entry.headers {
+                println!("      {}: {}", table::line(name), table::line(value));
+            }
+        }
+    }
+}
