@@ -79,6 +79,23 @@ impl Config {
 }
 
 impl Written {
+    /// Only a listener that ends TLS itself sees a client's certificate: behind a proxy there is none.
+    fn check_client_certificates(&self, report: &mut Report) {
+        if self.http.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()) {
+            return;
+        }
+        for (number, source) in self.source.iter().enumerate() {
+            if source.verify.asks_for_client_certificate() {
+                report.error(
+                    &format!("source[{number}].verify"),
+                    "mtls needs the certificate that the client shows in the handshake, so hooklatch must end \
+                     TLS itself and know its authorities; set http.tls with client_ca. Behind a proxy that \
+                     ends TLS, let the proxy verify clients",
+                );
+            }
+        }
+    }
+
     /// `None` only after an error was reported.
     fn resolve(self, environment: &Environment, report: &mut Report) -> Option<Config> {
         self.http.check(report);
@@ -97,6 +114,7 @@ impl Written {
         self.inbox.check(self.database.max_connections, report);
         self.relay.check(report);
         self.log.check(report);
+        self.check_client_certificates(report);
         let dialect = database.as_ref().map(|database| database.url.dialect());
         let destinations = destination::resolve_all(&self.destination, environment, report);
         let names: Vec<_> = self.destination.into_iter().map(|section| section.name).collect();

@@ -21,6 +21,7 @@ mod report;
 pub mod retention;
 pub mod secret_ref;
 pub mod source;
+pub mod tls;
 mod tree;
 mod wording;
 
@@ -44,6 +45,7 @@ pub use relay::RelaySection;
 pub use retention::Retention;
 pub use secret_ref::SecretRef;
 pub use source::SourceConfig;
+pub use tls::TlsSection;
 
 /// Every key with its default, as a commented file.
 pub const DEFAULTS: &str = include_str!("../../config.default.toml");

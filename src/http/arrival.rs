@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::clock::{self, Clock};
 use crate::event::RawRequest;
+use crate::tls::ClientCertificate;
 
 /// When and from where a request came, and the name it has from now on.
 #[derive(Debug)]
@@ -33,6 +34,11 @@ impl Arrival {
             peer: request.peer_addr().map(|address| address.ip().to_string()),
         }
     }
+}
+
+/// The certificate that the client showed in the handshake.
+pub(super) fn client_certificate(request: &HttpRequest) -> Option<Arc<ClientCertificate>> {
+    request.conn_data::<Arc<ClientCertificate>>().cloned()
 }
 
 /// The request as the core sees it.

@@ -20,6 +20,7 @@ mod key;
 mod knob_check;
 mod mac;
 mod mailgun;
+mod mtls;
 mod paypal;
 mod presets;
 mod public_key;
@@ -40,6 +41,7 @@ use chrono::{DateTime, Utc};
 
 use crate::event::RawRequest;
 use crate::secret::Secret;
+use crate::tls::ClientCertificate;
 
 pub use certificate::{CertificateSource, CertificateUrl, Certificates};
 pub use config::{
@@ -58,6 +60,7 @@ use address::AllowList;
 use adyen::AdyenScheme;
 use engine::HeaderScheme;
 use mailgun::MailgunScheme;
+use mtls::ClientScheme;
 use paypal::PayPalScheme;
 use token::TokenScheme;
 use twilio::TwilioScheme;
@@ -88,6 +91,7 @@ enum Scheme {
     Adyen(Box<AdyenScheme>),
     Mailgun(Box<MailgunScheme>),
     PayPal(Box<PayPalScheme>),
+    Client(Box<ClientScheme>),
     AllOf(Vec<Verifier>),
     AnyOf(Vec<Verifier>),
 }
@@ -157,7 +161,11 @@ impl Verifier {
             Scheme::AnyOf(inner) => {
                 inner.iter().map(Self::replay_window).collect::<Option<Vec<_>>>()?.into_iter().max()
             }
-            Scheme::None | Scheme::Token(_) | Scheme::Twilio(_) | Scheme::Adyen(_) => None,
+            Scheme::None
+            | Scheme::Token(_)
+            | Scheme::Twilio(_)
+            | Scheme::Adyen(_)
+            | Scheme::Client(_) => None,
         }
     }
 
@@ -198,12 +206,27 @@ impl Verifier {
         }
     }
 
-    /// Whether `request` was signed with one of the secrets, near enough to `now`.
+    /// Whether `request` was signed with one of the secrets, near enough to `now`. A scheme that asks
+    /// for the client's certificate refuses: none is known here.
     ///
     /// # Errors
     /// Why not, for the operator: the sender is told nothing.
     pub fn verify(
         &self,
+        method: &str,
+        request: &RawRequest,
+        now: DateTime<Utc>,
+    ) -> Result<Verified, Refusal> {
+        self.verify_from(None, method, request, now)
+    }
+
+    /// The same for a request that came over a connection whose client showed `certificate`.
+    ///
+    /// # Errors
+    /// As [`verify`](Self::verify).
+    pub fn verify_from(
+        &self,
+        certificate: Option<&ClientCertificate>,
         method: &str,
         request: &RawRequest,
         now: DateTime<Utc>,
@@ -216,12 +239,17 @@ impl Verifier {
             Scheme::Adyen(scheme) => scheme.verify(request, now),
             Scheme::Mailgun(scheme) => scheme.verify(request, now),
             Scheme::PayPal(scheme) => scheme.verify(request, now),
+            Scheme::Client(scheme) => scheme.verify(certificate),
             Scheme::AllOf(inner) => {
                 let mut first: Option<Verified> = None;
                 let mut offset = 0;
                 for verifier in inner {
-                    let verified = verifier.verify(method, request, now)?.after(offset);
-                    first.get_or_insert(verified);
+                    let verified = verifier.verify_from(certificate, method, request, now)?.after(offset);
+                    // What names a secret or a time says more than what does not.
+                    match &mut first {
+                        Some(known) => known.complete(verified),
+                        None => first = Some(verified),
+                    }
                     offset += verifier.secret_count();
                 }
                 Ok(first.unwrap_or(Verified { secret_index: None, timestamp: None }))
@@ -230,7 +258,7 @@ impl Verifier {
                 let mut refusals = Vec::with_capacity(inner.len());
                 let mut offset = 0;
                 for verifier in inner {
-                    match verifier.verify(method, request, now) {
+                    match verifier.verify_from(certificate, method, request, now) {
                         Ok(verified) => return Ok(verified.after(offset)),
                         Err(refusal) => refusals.push(refusal),
                     }
@@ -278,7 +306,8 @@ impl Verifier {
         let mut signed =
             SignedRequest { target: target.to_owned(), headers: Vec::new(), body: body.to_vec() };
         match &self.scheme {
-            Scheme::None => {}
+            // A certificate is shown by the connection.
+            Scheme::None | Scheme::Client(_) => {}
             Scheme::Header(scheme) => signed.headers = scheme.sign(method, target, body, id, now)?,
             Scheme::Token(scheme) => signed.headers = scheme.sign(now)?,
             Scheme::Twilio(scheme) => (signed.target, signed.headers) = scheme.sign(target, body, now)?,
@@ -305,7 +334,7 @@ impl Verifier {
     #[must_use]
     pub fn secret_count(&self) -> usize {
         match &self.scheme {
-            Scheme::None | Scheme::PayPal(_) => 0,
+            Scheme::None | Scheme::PayPal(_) | Scheme::Client(_) => 0,
             Scheme::Header(scheme) => scheme.secret_count(),
             Scheme::Token(scheme) => scheme.secret_count(),
             Scheme::Twilio(scheme) => scheme.secret_count(),
@@ -360,6 +389,12 @@ impl Verified {
     /// The same, where the secrets of other schemes come first.
     fn after(self, secrets: usize) -> Self {
         Self { secret_index: self.secret_index.map(|index| index + secrets), ..self }
+    }
+
+    /// Takes over what is not known here.
+    fn complete(&mut self, other: Self) {
+        self.secret_index = self.secret_index.or(other.secret_index);
+        self.timestamp = self.timestamp.or(other.timestamp);
     }
 }
 

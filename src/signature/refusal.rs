@@ -67,6 +67,16 @@ pub enum Refusal {
     MissingToken { place: String },
     #[error("the certificate {problem}")]
     Certificate { problem: &'static str },
+    #[error(
+        "the client showed no certificate in the TLS handshake; give the sender one that an authority of \
+         http.tls.client_ca has signed"
+    )]
+    NoClientCertificate,
+    #[error(
+        "the client's certificate is none that may send: subject {}, names [{}], SHA-256 {fingerprint}",
+        .subject.as_deref().unwrap_or("(unreadable)"), .names.join(", ")
+    )]
+    WrongClientCertificate { subject: Option<String>, names: Vec<String>, fingerprint: String },
     #[error("{address} may not send here: it is in no network of allow_ips")]
     Address { address: IpAddr },
     #[error("the address of the sender is not known, and allow_ips names who may send")]
