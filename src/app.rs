@@ -5,12 +5,12 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::config::{Config, Database, HttpSection, InboxSection, Retention, StatementCache};
-use crate::http::{Limits, ServerSettings, ServerState, Services};
+use crate::config::{Config, Database, HttpSection, InboxSection, Retention, StatementCache, TlsSection};
+use crate::http::{Limits, ServerSettings, ServerState, Services, Socket, Tls};
 use crate::inbox::{Inbox, InboxOptions};
 use crate::ledger::Ledger;
 use crate::outbox::Hints;
@@ -24,6 +24,7 @@ use crate::store::postgres::{self, PostgresOptions, PostgresStore};
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Dialect, Store, StoreError, StoreErrorKind};
 use crate::telemetry::metrics::Metrics;
+use crate::tls::{ClientCertificates, TlsError, TlsListener};
 
 /// Ledger entries that wait to be written: a few seconds' worth at full load.
 const LEDGER_CAPACITY: usize = 100_000;
@@ -54,6 +55,12 @@ pub enum AppError {
         #[source]
         cause: OpenError,
     },
+    #[error("{key}: the listener cannot end TLS")]
+    Tls {
+        key: &'static str,
+        #[source]
+        cause: TlsError,
+    },
     #[error("cannot listen on {address} ({key}); stop what listens there, or choose another address")]
     Listen {
         key: &'static str,
@@ -69,8 +76,8 @@ pub struct App {
     pub(crate) services: Services,
     pub(crate) settings: ServerSettings,
     /// `None` without [`Role::Receive`].
-    pub(crate) public: Option<TcpListener>,
-    pub(crate) admin: TcpListener,
+    pub(crate) public: Option<Socket>,
+    pub(crate) admin: Socket,
     /// `None` without [`Role::Relay`], or without a destination.
     pub(crate) relay: Option<Relay>,
     /// `None` without [`Role::Prune`].
@@ -116,10 +123,16 @@ impl App {
         clock: Clock,
     ) -> Result<Self, AppError> {
         let public = match roles.contains(&Role::Receive) {
-            true => Some(listen("http.listen", config.http.listen)?),
+            true => Some(Socket {
+                tls: tls("http.tls", config.http.tls.as_ref(), ClientCertificates::Offered, &clock)?,
+                listener: listen("http.listen", config.http.listen)?,
+            }),
             false => None,
         };
-        let admin = listen("admin.listen", config.admin.listen)?;
+        let admin = Socket {
+            tls: tls("admin.tls", config.admin.tls.as_ref(), ClientCertificates::Demanded, &clock)?,
+            listener: listen("admin.listen", config.admin.listen)?,
+        };
         let (store, awaited) = open_or_await(&config.database, &clock).await?;
         let metrics = Arc::new(Metrics::new());
         let relay = match roles.contains(&Role::Relay) && !config.destinations.is_empty() {
@@ -272,6 +285,22 @@ fn settings(http: &HttpSection) -> ServerSettings {
     }
 }
 
-fn listen(key: &'static str, address: SocketAddr) -> Result<TcpListener, AppError> {
+fn tls(
+    key: &'static str,
+    section: Option<&TlsSection>,
+    clients: ClientCertificates,
+    clock: &Clock,
+) -> Result<Option<Tls>, AppError> {
+    let Some(section) = section else { return Ok(None) };
+    let listener =
+        TlsListener::open(section.files(), clients).map_err(|cause| AppError::Tls { key, cause })?;
+    let freshness = listener.freshness(clock.now());
+    if !freshness.is_valid() {
+        tracing::error!(config.key = key, "{freshness}; clients will refuse it");
+    }
+    Ok(Some(Tls { listener, handshake_timeout: section.handshake_timeout }))
+}
+
+fn listen(key: &'static str, address: SocketAddr) -> Result<std::net::TcpListener, AppError> {
     crate::http::bind(address).map_err(|cause| AppError::Listen { key, address, cause })
 }

@@ -18,6 +18,7 @@ pub mod lifecycle;
 pub mod outbox;
 pub mod problem;
 pub mod pruner;
+pub mod reload;
 pub mod reply;
 pub mod secret;
 pub mod signature;

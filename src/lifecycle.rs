@@ -10,6 +10,7 @@
 //! ends the process at once. A part that ends on its own is a crash: the rest stops in order and the
 //! exit code says so.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Awaited};
-use crate::http::{self, ServerSettings, ServerState};
+use crate::http::{self, ServerSettings, ServerState, Socket};
 use crate::outbox::relay;
 use crate::pruner;
 use crate::store::{MigrationStatus, Store, StoreError, StoreErrorKind};
@@ -103,8 +104,27 @@ impl Signals {
 /// Where a running process listens.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
-    pub public: Option<SocketAddr>,
-    pub admin: SocketAddr,
+    pub public: Option<Address>,
+    pub admin: Address,
+}
+
+/// Where a listener is. Shown as a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    pub socket: SocketAddr,
+    pub is_tls: bool,
+}
+
+impl Address {
+    fn of(socket: &Socket) -> io::Result<Self> {
+        Ok(Self { socket: socket.listener.local_addr()?, is_tls: socket.tls.is_some() })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", if self.is_tls { "https" } else { "http" }, self.socket)
+    }
 }
 
 /// Runs the parts until a signal. `listening` is told where, once deliveries can be taken, or once
@@ -160,10 +180,10 @@ impl Parts {
         let addresses = Addresses {
             public: public
                 .as_ref()
-                .map(std::net::TcpListener::local_addr)
+                .map(Address::of)
                 .transpose()
                 .map_err(|error| RunError::Listener("public", error))?,
-            admin: admin.local_addr().map_err(|error| RunError::Listener("private", error))?,
+            admin: Address::of(&admin).map_err(|error| RunError::Listener("private", error))?,
         };
         let public = match public {
             Some(listener) => Some(serve_public(&state, listener, &settings, &mut tasks)?),
@@ -245,11 +265,11 @@ impl Parts {
 
 fn serve_public(
     state: &Arc<ServerState>,
-    listener: std::net::TcpListener,
+    socket: Socket,
     settings: &ServerSettings,
     tasks: &mut JoinSet<&'static str>,
 ) -> Result<ServerHandle, RunError> {
-    let server = http::public_server(state.clone(), listener, settings)
+    let server = http::public_server(state.clone(), socket, settings)
         .map_err(|error| RunError::Listener("public", error))?;
     let handle = server.handle();
     tasks.spawn(async move { ended("public listener", server.await) });

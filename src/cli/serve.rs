@@ -54,7 +54,7 @@ pub(super) async fn serve(file: &ConfigFile, roles: &[Role]) -> Result<(), Failu
 /// Tells people and scripts where the process listens: port 0 is a free one.
 fn print_addresses(addresses: Addresses) {
     let mut out = std::io::stdout().lock();
-    let public = addresses.public.map(|address| format!("public http://{address}\n")).unwrap_or_default();
+    let public = addresses.public.map(|address| format!("public {address}\n")).unwrap_or_default();
     // Nobody may be reading; the log goes on.
-    let _unheard = writeln!(out, "{public}admin http://{}", addresses.admin).and_then(|()| out.flush());
+    let _unheard = writeln!(out, "{public}admin {}", addresses.admin).and_then(|()| out.flush());
 }

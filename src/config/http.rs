@@ -61,6 +61,12 @@ impl Default for HttpSection {
 }
 
 impl HttpSection {
+    /// Whether clients are asked for certificates.
+    #[must_use]
+    pub fn sees_client_certificates(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
+    }
+
     pub(super) fn check(&self, report: &mut Report) {
         if !(1..=LARGEST_BODY_BYTES).contains(&self.max_body_bytes) {
             report.error("http.max_body_bytes", format!("write a number from 1 to {LARGEST_BODY_BYTES}"));

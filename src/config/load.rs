@@ -13,6 +13,7 @@ use super::environment::Environment;
 use super::error::{ConfigError, Finding, Place};
 use super::http::HttpSection;
 use super::inbox::InboxSection;
+use super::keys::Keys;
 use super::log::LogSection;
 use super::relay::RelaySection;
 use super::report::Report;
@@ -66,10 +67,13 @@ impl Config {
         let mut document = Document::read(file, text, environment).map_err(ConfigError::new)?;
         let written: Written = document.shape().map_err(ConfigError::new)?;
         let mut report = Report::default();
+        // Before secrets are looked up: one that changes meanwhile is seen as a change later.
+        let keys = document.keys();
         let config = written.resolve(environment, &mut report);
         let placed = |(key, message): (String, String)| Finding { place: document.place(&key), key, message };
         match config {
             Some(mut config) if report.errors.is_empty() => {
+                config.keys = keys;
                 config.warnings = report.warnings.into_iter().map(placed).collect();
                 Ok(config)
             }
@@ -81,7 +85,7 @@ impl Config {
 impl Written {
     /// Only a listener that ends TLS itself sees a client's certificate: behind a proxy there is none.
     fn check_client_certificates(&self, report: &mut Report) {
-        if self.http.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()) {
+        if self.http.sees_client_certificates() {
             return;
         }
         for (number, source) in self.source.iter().enumerate() {
@@ -129,6 +133,7 @@ impl Written {
             log: self.log,
             sources,
             destinations,
+            keys: Keys::default(),
             warnings: Vec::new(),
         })
     }

@@ -14,6 +14,7 @@ pub mod environment;
 pub mod error;
 pub mod http;
 pub mod inbox;
+mod keys;
 mod load;
 pub mod log;
 pub mod relay;
@@ -40,6 +41,7 @@ pub use environment::Environment;
 pub use error::{ConfigError, Finding};
 pub use http::HttpSection;
 pub use inbox::InboxSection;
+pub use keys::Keys;
 pub use log::{LogFormat, LogSection};
 pub use relay::RelaySection;
 pub use retention::Retention;
@@ -62,6 +64,8 @@ pub struct Config {
     pub log: LogSection,
     pub sources: Vec<SourceConfig>,
     pub destinations: Vec<DestinationSpec>,
+    /// What was set, to tell this configuration from another.
+    pub keys: Keys,
     /// What somebody should look at; `hooklatch check` shows it.
     pub warnings: Vec<Finding>,
 }

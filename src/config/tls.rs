@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::duration::{self, show};
 use super::report::Report;
+use super::secret_ref::FILE_PREFIX;
 use crate::tls::TlsFiles;
 
 /// A handshake is two round trips: whoever needs longer holds a place that others want.
@@ -64,6 +65,6 @@ impl TlsSection {
 
 /// A path may be written as secrets are.
 fn plain(path: &Path) -> PathBuf {
-    let written = path.to_str().and_then(|path| path.strip_prefix("file:"));
+    let written = path.to_str().and_then(|path| path.strip_prefix(FILE_PREFIX));
     written.map_or_else(|| path.to_owned(), PathBuf::from)
 }

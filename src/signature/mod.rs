@@ -306,8 +306,8 @@ impl Verifier {
         let mut signed =
             SignedRequest { target: target.to_owned(), headers: Vec::new(), body: body.to_vec() };
         match &self.scheme {
-            // A certificate is shown by the connection.
-            Scheme::None | Scheme::Client(_) => {}
+            Scheme::None => {}
+            Scheme::Client(_) => return Err(SignError::ProvenByConnection),
             Scheme::Header(scheme) => signed.headers = scheme.sign(method, target, body, id, now)?,
             Scheme::Token(scheme) => signed.headers = scheme.sign(now)?,
             Scheme::Twilio(scheme) => (signed.target, signed.headers) = scheme.sign(target, body, now)?,
@@ -315,7 +315,7 @@ impl Verifier {
             Scheme::Mailgun(scheme) => signed.body = scheme.sign(body, id, now)?,
             Scheme::PayPal(scheme) => signed.headers = scheme.sign(body, id, now)?,
             Scheme::AllOf(inner) => {
-                for verifier in inner {
+                for verifier in inner.iter().filter(|verifier| !matches!(verifier.scheme, Scheme::Client(_))) {
                     let next = verifier.sign_request(method, &signed.target, &signed.body, id, now)?;
                     signed.headers.extend(next.headers);
                     (signed.target, signed.body) = (next.target, next.body);

@@ -49,18 +49,20 @@ impl TlsListener {
         Ok(Arc::new(Self { files, clients, current: RwLock::new(current) }))
     }
 
-    /// Reads the files again and goes on with what they hold.
+    /// Reads the files again and goes on with what they hold. Tells whether that is something else.
     ///
     /// # Errors
     /// When they cannot be used, or the certificate is not valid while ours is; then nothing changes.
-    pub fn reload(&self, now: DateTime<Utc>) -> Result<Freshness, String> {
+    pub fn reload(&self, now: DateTime<Utc>) -> Result<bool, String> {
         let next = Current::load(&self.files, self.clients).map_err(|error| with_source(&error))?;
         let freshness = next.material.freshness(now);
         if !freshness.is_valid() && self.freshness(now).is_valid() {
             return Err(format!("{}: {freshness}", self.files.certificate.display()));
         }
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
-        Ok(freshness)
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let has_changed = !next.material.is_same_as(&current.material);
+        *current = next;
+        Ok(has_changed)
     }
 
     /// How the certificate in use stands at this time.

@@ -14,6 +14,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use sha2::{Digest, Sha256};
 use x509_cert::certificate::{CertificateInner, Raw};
 use x509_cert::der::Decode as _;
 
@@ -63,6 +64,8 @@ pub struct Material {
     pub(super) client_roots: Option<Arc<RootCertStore>>,
     not_before: DateTime<Utc>,
     not_after: DateTime<Utc>,
+    /// Of all that was read.
+    print: [u8; 32],
 }
 
 /// How a certificate stands in time.
@@ -80,7 +83,13 @@ impl Material {
     /// # Errors
     /// The first thing that is wrong.
     pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
-        let chain = certificates(&files.certificate)?;
+        let mut print = Sha256::new();
+        let mut read = |path: &Path| -> Result<Vec<u8>, TlsError> {
+            let bytes = read(path)?;
+            print.update(&bytes);
+            Ok(bytes)
+        };
+        let chain = certificates(&files.certificate, &read(&files.certificate)?)?;
         if chain.len() > MAX_CHAIN {
             return Err(TlsError::LongChain { path: files.certificate.clone(), found: chain.len() });
         }
@@ -91,8 +100,11 @@ impl Material {
         let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?)
             .map_err(|_| TlsError::NoKey(files.key.clone()))?;
         let key = certified(files, chain, key)?;
-        let client_roots = files.client_ca.as_deref().map(roots).transpose()?.map(Arc::new);
-        Ok(Self { key: Arc::new(key), client_roots, not_before, not_after })
+        let client_roots = match &files.client_ca {
+            Some(path) => Some(Arc::new(roots(path, &read(path)?)?)),
+            None => None,
+        };
+        Ok(Self { key: Arc::new(key), client_roots, not_before, not_after, print: print.finalize().into() })
     }
 
     /// How our certificate stands at this time.
@@ -107,6 +119,12 @@ impl Material {
         } else {
             Freshness::Good { until: self.not_after }
         }
+    }
+
+    /// Whether the files held the same.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.print == other.print
     }
 
     /// When our certificate ends.
@@ -160,9 +178,9 @@ fn certified(
     })
 }
 
-fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
+fn roots(path: &Path, text: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(path)? {
+    for certificate in certificates(path, text)? {
         roots.add(certificate).map_err(|error| unusable(path, &error.to_string()))?;
     }
     Ok(roots)
@@ -172,9 +190,8 @@ fn unusable(path: &Path, problem: &str) -> TlsError {
     TlsError::Unusable { path: path.to_owned(), problem: problem.to_owned() }
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let text = read(path)?;
-    let found = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, pem::Error>>();
+fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found = CertificateDer::pem_slice_iter(text).collect::<Result<Vec<_>, pem::Error>>();
     let found = found.map_err(|_| TlsError::NotPem(path.to_owned()))?;
     if found.is_empty() { Err(TlsError::NoCertificate(path.to_owned())) } else { Ok(found) }
 }
