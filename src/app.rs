@@ -14,10 +14,11 @@ use crate::http::{Limits, ServerSettings, ServerState, Services, Socket, Tls};
 use crate::inbox::{Inbox, InboxOptions};
 use crate::ledger::Ledger;
 use crate::outbox::Hints;
-use crate::outbox::destination::{self, DestinationSpec, OpenError};
+use crate::outbox::destination::OpenError;
 use crate::outbox::lane::LaneParts;
-use crate::outbox::relay::Relay;
+use crate::outbox::relay::{self, Relay};
 use crate::pruner::Pruner;
+use crate::reload::Origin;
 use crate::source::Source;
 use crate::store::awaited::AwaitedStore;
 use crate::store::postgres::{self, PostgresOptions, PostgresStore};
@@ -78,13 +79,15 @@ pub struct App {
     /// `None` without [`Role::Receive`].
     pub(crate) public: Option<Socket>,
     pub(crate) admin: Socket,
-    /// `None` without [`Role::Relay`], or without a destination.
+    /// `None` without [`Role::Relay`].
     pub(crate) relay: Option<Relay>,
     /// `None` without [`Role::Prune`].
     pub(crate) pruner: Option<Pruner>,
     /// Set when the database could not be reached yet.
     pub(crate) awaited: Option<Awaited>,
     pub(crate) auto_migrate: bool,
+    /// Set when the configuration is read again as it changes.
+    pub(crate) origin: Option<(Origin, Config)>,
 }
 
 /// A database that could not be reached yet, and the place its store will take.
@@ -135,8 +138,8 @@ impl App {
         };
         let (store, awaited) = open_or_await(&config.database, &clock).await?;
         let metrics = Arc::new(Metrics::new());
-        let relay = match roles.contains(&Role::Relay) && !config.destinations.is_empty() {
-            true => Some(relay(config, &store, &clock, &metrics)?),
+        let relay = match roles.contains(&Role::Relay) {
+            true => Some(relay_of(config, &store, &clock, &metrics)?),
             false => None,
         };
         let hints = relay.as_ref().map(|relay| relay.hints.clone()).unwrap_or_default();
@@ -159,7 +162,26 @@ impl App {
         });
         let settings = settings(&config.http);
         let auto_migrate = config.database.auto_migrate;
-        Ok(Self { state, services, settings, public, admin, relay, pruner, awaited, auto_migrate })
+        Ok(Self {
+            state,
+            services,
+            settings,
+            public,
+            admin,
+            relay,
+            pruner,
+            awaited,
+            auto_migrate,
+            origin: None,
+        })
+    }
+
+    /// From now on the configuration that it was built from is read again as it changes. Not for a
+    /// program that adds to the sources it reads.
+    #[must_use]
+    pub fn reloading(mut self, origin: Origin, running: Config) -> Self {
+        self.origin = Some((origin, running));
+        self
     }
 }
 
@@ -242,17 +264,12 @@ fn inbox_options(inbox: &InboxSection, retention: &Retention, hints: Hints) -> I
 }
 
 /// The relay over an open store, with everything it delivers to.
-fn relay(
+fn relay_of(
     config: &Config,
     store: &Arc<dyn Store>,
     clock: &Clock,
     metrics: &Arc<Metrics>,
 ) -> Result<Relay, AppError> {
-    let open = |spec: &DestinationSpec| {
-        destination::open(spec)
-            .map(|destination| (spec.clone(), destination))
-            .map_err(|cause| AppError::Destination { name: spec.name.to_string(), cause })
-    };
     Ok(Relay {
         parts: LaneParts {
             store: store.clone(),
@@ -260,7 +277,8 @@ fn relay(
             metrics: metrics.clone(),
             options: config.relay.options(),
         },
-        destinations: config.destinations.iter().map(open).collect::<Result<_, _>>()?,
+        destinations: relay::open_all(&config.destinations)
+            .map_err(|(name, cause)| AppError::Destination { name: name.to_string(), cause })?,
         hints: Hints::new(config.destinations.iter().map(|spec| spec.name.clone())),
         listen: config.relay.listen,
     })

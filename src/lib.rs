@@ -2,6 +2,7 @@
 //!
 //! The modules read in the order in which a request travels; `ARCHITECTURE.md` is the map.
 
+mod alarm;
 pub mod app;
 pub mod cli;
 pub mod clock;

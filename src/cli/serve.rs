@@ -31,7 +31,8 @@ impl Serve {
 
 /// Runs a process in these roles.
 pub(super) async fn serve(file: &ConfigFile, roles: &[Role]) -> Result<(), Failure> {
-    let config = file.load()?;
+    let origin = file.origin();
+    let config = origin.load()?;
     let sources = config.run_time_sources();
     let format = match config.log.format {
         LogFormat::Pretty => subscriber::LogFormat::Pretty,
@@ -47,7 +48,7 @@ pub(super) async fn serve(file: &ConfigFile, roles: &[Role]) -> Result<(), Failu
     if config.destinations.is_empty() && !roles.contains(&Role::Receive) && roles.contains(&Role::Relay) {
         tracing::warn!("no [[destination]] is configured: no message is delivered");
     }
-    let app = App::build(&config, sources, roles, Clock::system()).await?;
+    let app = App::build(&config, sources, roles, Clock::system()).await?.reloading(origin, config);
     Ok(lifecycle::run(app, print_addresses).await?)
 }
 

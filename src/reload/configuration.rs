@@ -14,7 +14,7 @@ use crate::config::{Config, ConfigError, Environment, Keys};
 use crate::handler::{SqlHandler, Step};
 use crate::http::ServerState;
 use crate::inbox::with_causes;
-use crate::outbox::destination::DestinationSpec;
+use crate::outbox::relay::{Destinations, open_all};
 use crate::source::Source;
 use crate::store::{Dialect, Store, StoreErrorKind};
 use crate::telemetry::metrics::Metrics;
@@ -71,7 +71,7 @@ pub(crate) struct Parts {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) metrics: Arc<Metrics>,
     /// To whoever delivers; nobody may.
-    pub(crate) destinations: watch::Sender<Vec<DestinationSpec>>,
+    pub(crate) destinations: watch::Sender<Destinations>,
 }
 
 struct Started {
@@ -122,7 +122,13 @@ impl Configuration {
         let problems = match read {
             None => return,
             Some(Ok(config)) => match self.objections(&config).await {
-                problems if problems.is_empty() => return self.apply(&config, cause),
+                problems if problems.is_empty() => match open_all(&config.destinations) {
+                    Ok(destinations) => return self.apply(&config, destinations, cause),
+                    Err((name, error)) => {
+                        let place = format!("destination {name:?}");
+                        vec![Problem { place, key: "url".to_owned(), message: error.to_string() }]
+                    }
+                },
                 problems => problems,
             },
             Some(Err(error)) => error.findings.into_iter().map(Problem::from).collect(),
@@ -178,12 +184,12 @@ impl Configuration {
         }
     }
 
-    fn apply(&mut self, config: &Config, cause: Cause) {
+    fn apply(&mut self, config: &Config, destinations: Destinations, cause: Cause) {
         let changed = self.applied.differing(&config.keys);
         let was_failed = self.failed.take().is_some();
         if changed.iter().any(|key| key.starts_with("destination[")) {
             // Nobody listens in a process without the role.
-            self.parts.destinations.send_replace(config.destinations.clone());
+            self.parts.destinations.send_replace(destinations);
         }
         self.parts.state.replace_sources(config.run_time_sources());
         self.parts.state.replace_admin_token(config.admin.token.as_ref());

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use certificates::Certificates;
 pub use configuration::Origin;
-pub(crate) use configuration::Configuration;
+pub(crate) use configuration::{Configuration, Parts};
 
 /// How often the files are looked at. A change counts at the second look that sees it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
