@@ -116,8 +116,13 @@ mod tests {
             "[http]\nmax_body_bytes = 2000\n[[source]]\nname = \"a\"\nverify = { scheme = \"none\" }\n",
             &[("HOOKLATCH__INBOX__WRITERS", "2")],
         );
-        let expected =
-            ["http.max_body_bytes", "inbox.writers", "log.level", "source[0].name", "source[0].verify.scheme"];
+        let expected = [
+            "http.max_body_bytes",
+            "inbox.writers",
+            "log.level",
+            "source[0].name",
+            "source[0].verify.scheme",
+        ];
         assert_eq!(old.differing(&new), expected);
         assert_eq!(new.differing(&old), expected);
         assert!(old.differing(&old.clone()).is_empty());

@@ -55,8 +55,8 @@ impl Certificates {
 
 impl Listener {
     async fn look(&mut self, cause: Cause, clock: &Clock, metrics: &Metrics) {
-        let again = cause == Cause::Signal
-            || self.failed.as_ref().is_some_and(|(at, _)| at.elapsed() > TRY_AGAIN);
+        let again =
+            cause == Cause::Signal || self.failed.as_ref().is_some_and(|(at, _)| at.elapsed() > TRY_AGAIN);
         let (tls, files, now) = (self.tls.clone(), self.files.clone(), clock.now());
         let read = blocking(move || {
             let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);

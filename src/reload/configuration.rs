@@ -106,8 +106,8 @@ impl Configuration {
     }
 
     pub(super) async fn look(&mut self, cause: Cause) {
-        let again = cause == Cause::Signal
-            || self.failed.as_ref().is_some_and(|(at, _)| at.elapsed() > TRY_AGAIN);
+        let again =
+            cause == Cause::Signal || self.failed.as_ref().is_some_and(|(at, _)| at.elapsed() > TRY_AGAIN);
         let (origin, files) = (self.origin.clone(), self.files.clone());
         let read = blocking(move || {
             let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,7 +140,8 @@ impl Configuration {
     async fn objections(&self, config: &Config) -> Vec<Problem> {
         let mut problems = Vec::new();
         if config.database.url.dialect() != self.started.dialect {
-            problems.push(Problem::of("database.url", "it names another kind of database; restart to change it"));
+            problems
+                .push(Problem::of("database.url", "it names another kind of database; restart to change it"));
             return problems;
         }
         if !self.started.sees_client_certificates {
@@ -154,7 +155,8 @@ impl Configuration {
             }
         }
         let known = self.parts.state.sources();
-        let known: HashSet<_> = known.iter().flat_map(|source| statements(source)).map(|h| h.text()).collect();
+        let known: HashSet<_> =
+            known.iter().flat_map(|source| statements(source)).map(|h| h.text()).collect();
         for source in config.run_time_sources() {
             for (number, handler) in source.handlers.iter().enumerate() {
                 let Step::Sql(handler) = &handler.step else { continue };

@@ -230,7 +230,10 @@ fn single(config: &VerifyConfig, material: &Material) -> Result<(&'static str, S
             let own = ["allow_subjects", "allow_names", "allow_fingerprints"];
             refuse_foreign_knobs(config, MTLS, |key| own.contains(&key))?;
             if !secrets.is_empty() {
-                return Err(bad("secrets", "has no meaning for scheme \"mtls\"; the handshake proves the key"));
+                return Err(bad(
+                    "secrets",
+                    "has no meaning for scheme \"mtls\"; the handshake proves the key",
+                ));
             }
             Scheme::Client(Box::new(ClientScheme::new(config)?))
         }

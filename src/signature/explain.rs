@@ -111,11 +111,9 @@ impl Verifier {
             Scheme::Twilio(scheme) => scheme.headers(),
             Scheme::PayPal(scheme) => scheme.headers(),
             Scheme::AllOf(inner) => inner.iter().flat_map(Self::headers).collect(),
-            Scheme::None
-            | Scheme::Adyen(_)
-            | Scheme::Mailgun(_)
-            | Scheme::Client(_)
-            | Scheme::AnyOf(_) => Vec::new(),
+            Scheme::None | Scheme::Adyen(_) | Scheme::Mailgun(_) | Scheme::Client(_) | Scheme::AnyOf(_) => {
+                Vec::new()
+            }
         }
     }
 

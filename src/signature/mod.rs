@@ -161,11 +161,9 @@ impl Verifier {
             Scheme::AnyOf(inner) => {
                 inner.iter().map(Self::replay_window).collect::<Option<Vec<_>>>()?.into_iter().max()
             }
-            Scheme::None
-            | Scheme::Token(_)
-            | Scheme::Twilio(_)
-            | Scheme::Adyen(_)
-            | Scheme::Client(_) => None,
+            Scheme::None | Scheme::Token(_) | Scheme::Twilio(_) | Scheme::Adyen(_) | Scheme::Client(_) => {
+                None
+            }
         }
     }
 
@@ -315,7 +313,8 @@ impl Verifier {
             Scheme::Mailgun(scheme) => signed.body = scheme.sign(body, id, now)?,
             Scheme::PayPal(scheme) => signed.headers = scheme.sign(body, id, now)?,
             Scheme::AllOf(inner) => {
-                for verifier in inner.iter().filter(|verifier| !matches!(verifier.scheme, Scheme::Client(_))) {
+                for verifier in inner.iter().filter(|verifier| !matches!(verifier.scheme, Scheme::Client(_)))
+                {
                     let next = verifier.sign_request(method, &signed.target, &signed.body, id, now)?;
                     signed.headers.extend(next.headers);
                     (signed.target, signed.body) = (next.target, next.body);

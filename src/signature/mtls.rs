@@ -28,7 +28,10 @@ impl ClientScheme {
     pub(super) fn new(config: &VerifyConfig) -> Result<Self, VerifyConfigError> {
         let texts = |key, list: &[String]| {
             if list.len() > MAX_ENTRIES {
-                return Err(bad(key, format!("has more than {MAX_ENTRIES} entries; use an authority of its own")));
+                return Err(bad(
+                    key,
+                    format!("has more than {MAX_ENTRIES} entries; use an authority of its own"),
+                ));
             }
             match list.iter().find(|text| text.is_empty() || text.trim() != *text) {
                 Some(text) => Err(bad(key, format!("has {text:?}, which is empty or has blanks around it"))),

@@ -102,7 +102,9 @@ pub enum SignError {
     PublicKeyOnly,
     #[error("the scheme puts its signature into the body, and {problem}")]
     UnfitBody { problem: &'static str },
-    #[error("the scheme proves the sender by the certificate it shows in the TLS handshake, which no request carries")]
+    #[error(
+        "the scheme proves the sender by the certificate it shows in the TLS handshake, which no request carries"
+    )]
     ProvenByConnection,
     #[error("the scheme changes more than headers, so headers alone cannot be signed")]
     NotHeadersAlone,

@@ -115,8 +115,12 @@ impl MetricName {
             Self::OutboxUnsent => "Messages that are not sent yet",
             Self::OutboxOldestUnsent => "Age of the oldest message that is not sent",
             Self::OutboxDeadLetters => "Messages that were given up and wait for a person",
-            Self::Reloads => "Times that the configuration or a certificate was read again, by what came of it",
-            Self::LastReloadSuccessful => "Whether what was last read could be used: 1, or 0 while the old stays",
+            Self::Reloads => {
+                "Times that the configuration or a certificate was read again, by what came of it"
+            }
+            Self::LastReloadSuccessful => {
+                "Whether what was last read could be used: 1, or 0 while the old stays"
+            }
             Self::CertificateEnd => "When the certificate of a listener ends",
             Self::BuildInfo => "The version that runs",
             Self::ResidentMemory => "Resident memory of the process",

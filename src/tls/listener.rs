@@ -119,21 +119,22 @@ impl fmt::Debug for TlsListener {
 impl Current {
     fn load(files: &TlsFiles, clients: ClientCertificates) -> Result<Self, TlsError> {
         let material = Material::load(files)?;
-        let verifier = match (&material.client_roots, &files.client_ca) {
-            (Some(roots), Some(path)) => {
-                let provider = Arc::new(rustls::crypto::ring::default_provider());
-                let builder = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider);
-                let builder = match clients {
-                    ClientCertificates::Offered => builder.allow_unauthenticated(),
-                    ClientCertificates::Demanded => builder,
-                };
-                Some(builder.build().map_err(|error| TlsError::Unusable {
-                    path: path.clone(),
-                    problem: error.to_string(),
-                })?)
-            }
-            _ => None,
-        };
+        let verifier =
+            match (&material.client_roots, &files.client_ca) {
+                (Some(roots), Some(path)) => {
+                    let provider = Arc::new(rustls::crypto::ring::default_provider());
+                    let builder = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider);
+                    let builder = match clients {
+                        ClientCertificates::Offered => builder.allow_unauthenticated(),
+                        ClientCertificates::Demanded => builder,
+                    };
+                    Some(builder.build().map_err(|error| TlsError::Unusable {
+                        path: path.clone(),
+                        problem: error.to_string(),
+                    })?)
+                }
+                _ => None,
+            };
         Ok(Self { material: Arc::new(material), verifier })
     }
 }
