@@ -133,7 +133,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let app = App::build(&config, sources, &[Role::Receive, Role::Prune], Clock::system()).await?;
     lifecycle::run(app, |addresses| {
         if let Some(public) = addresses.public {
-            println!("public http://{public}");
+            println!("public {public}");
         }
     })
     .await?;

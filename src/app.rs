@@ -5,25 +5,27 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::config::{Config, Database, HttpSection, InboxSection, Retention, StatementCache};
-use crate::http::{Limits, ServerSettings, ServerState, Services};
+use crate::config::{Config, Database, HttpSection, InboxSection, Retention, StatementCache, TlsSection};
+use crate::http::{Limits, ServerSettings, ServerState, Services, Socket, Tls};
 use crate::inbox::{Inbox, InboxOptions};
 use crate::ledger::Ledger;
 use crate::outbox::Hints;
-use crate::outbox::destination::{self, DestinationSpec, OpenError};
+use crate::outbox::destination::OpenError;
 use crate::outbox::lane::LaneParts;
-use crate::outbox::relay::Relay;
+use crate::outbox::relay::{self, Relay};
 use crate::pruner::Pruner;
+use crate::reload::Origin;
 use crate::source::Source;
 use crate::store::awaited::AwaitedStore;
 use crate::store::postgres::{self, PostgresOptions, PostgresStore};
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Dialect, Store, StoreError, StoreErrorKind};
 use crate::telemetry::metrics::Metrics;
+use crate::tls::{ClientCertificates, TlsError, TlsListener};
 
 /// Ledger entries that wait to be written: a few seconds' worth at full load.
 const LEDGER_CAPACITY: usize = 100_000;
@@ -54,6 +56,12 @@ pub enum AppError {
         #[source]
         cause: OpenError,
     },
+    #[error("{key}: the listener cannot end TLS")]
+    Tls {
+        key: &'static str,
+        #[source]
+        cause: TlsError,
+    },
     #[error("cannot listen on {address} ({key}); stop what listens there, or choose another address")]
     Listen {
         key: &'static str,
@@ -69,15 +77,17 @@ pub struct App {
     pub(crate) services: Services,
     pub(crate) settings: ServerSettings,
     /// `None` without [`Role::Receive`].
-    pub(crate) public: Option<TcpListener>,
-    pub(crate) admin: TcpListener,
-    /// `None` without [`Role::Relay`], or without a destination.
+    pub(crate) public: Option<Socket>,
+    pub(crate) admin: Socket,
+    /// `None` without [`Role::Relay`].
     pub(crate) relay: Option<Relay>,
     /// `None` without [`Role::Prune`].
     pub(crate) pruner: Option<Pruner>,
     /// Set when the database could not be reached yet.
     pub(crate) awaited: Option<Awaited>,
     pub(crate) auto_migrate: bool,
+    /// Set when the configuration is read again as it changes.
+    pub(crate) origin: Option<(Origin, Config)>,
 }
 
 /// A database that could not be reached yet, and the place its store will take.
@@ -116,14 +126,20 @@ impl App {
         clock: Clock,
     ) -> Result<Self, AppError> {
         let public = match roles.contains(&Role::Receive) {
-            true => Some(listen("http.listen", config.http.listen)?),
+            true => Some(Socket {
+                tls: tls("http.tls", config.http.tls.as_ref(), ClientCertificates::Offered, &clock)?,
+                listener: listen("http.listen", config.http.listen)?,
+            }),
             false => None,
         };
-        let admin = listen("admin.listen", config.admin.listen)?;
+        let admin = Socket {
+            tls: tls("admin.tls", config.admin.tls.as_ref(), ClientCertificates::Demanded, &clock)?,
+            listener: listen("admin.listen", config.admin.listen)?,
+        };
         let (store, awaited) = open_or_await(&config.database, &clock).await?;
         let metrics = Arc::new(Metrics::new());
-        let relay = match roles.contains(&Role::Relay) && !config.destinations.is_empty() {
-            true => Some(relay(config, &store, &clock, &metrics)?),
+        let relay = match roles.contains(&Role::Relay) {
+            true => Some(relay_of(config, &store, &clock, &metrics)?),
             false => None,
         };
         let hints = relay.as_ref().map(|relay| relay.hints.clone()).unwrap_or_default();
@@ -146,7 +162,26 @@ impl App {
         });
         let settings = settings(&config.http);
         let auto_migrate = config.database.auto_migrate;
-        Ok(Self { state, services, settings, public, admin, relay, pruner, awaited, auto_migrate })
+        Ok(Self {
+            state,
+            services,
+            settings,
+            public,
+            admin,
+            relay,
+            pruner,
+            awaited,
+            auto_migrate,
+            origin: None,
+        })
+    }
+
+    /// From now on the configuration that it was built from is read again as it changes. Not for a
+    /// program that adds to the sources it reads.
+    #[must_use]
+    pub fn reloading(mut self, origin: Origin, running: Config) -> Self {
+        self.origin = Some((origin, running));
+        self
     }
 }
 
@@ -229,17 +264,12 @@ fn inbox_options(inbox: &InboxSection, retention: &Retention, hints: Hints) -> I
 }
 
 /// The relay over an open store, with everything it delivers to.
-fn relay(
+fn relay_of(
     config: &Config,
     store: &Arc<dyn Store>,
     clock: &Clock,
     metrics: &Arc<Metrics>,
 ) -> Result<Relay, AppError> {
-    let open = |spec: &DestinationSpec| {
-        destination::open(spec)
-            .map(|destination| (spec.clone(), destination))
-            .map_err(|cause| AppError::Destination { name: spec.name.to_string(), cause })
-    };
     Ok(Relay {
         parts: LaneParts {
             store: store.clone(),
@@ -247,7 +277,8 @@ fn relay(
             metrics: metrics.clone(),
             options: config.relay.options(),
         },
-        destinations: config.destinations.iter().map(open).collect::<Result<_, _>>()?,
+        destinations: relay::open_all(&config.destinations)
+            .map_err(|(name, cause)| AppError::Destination { name: name.to_string(), cause })?,
         hints: Hints::new(config.destinations.iter().map(|spec| spec.name.clone())),
         listen: config.relay.listen,
     })
@@ -272,6 +303,22 @@ fn settings(http: &HttpSection) -> ServerSettings {
     }
 }
 
-fn listen(key: &'static str, address: SocketAddr) -> Result<TcpListener, AppError> {
+fn tls(
+    key: &'static str,
+    section: Option<&TlsSection>,
+    clients: ClientCertificates,
+    clock: &Clock,
+) -> Result<Option<Tls>, AppError> {
+    let Some(section) = section else { return Ok(None) };
+    let listener =
+        TlsListener::open(section.files(), clients).map_err(|cause| AppError::Tls { key, cause })?;
+    let freshness = listener.freshness(clock.now());
+    if !freshness.is_valid() {
+        tracing::error!(config.key = key, "{freshness}; clients will refuse it");
+    }
+    Ok(Some(Tls { listener, handshake_timeout: section.handshake_timeout }))
+}
+
+fn listen(key: &'static str, address: SocketAddr) -> Result<std::net::TcpListener, AppError> {
     crate::http::bind(address).map_err(|cause| AppError::Listen { key, address, cause })
 }

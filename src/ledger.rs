@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::alarm::Alarm;
 use crate::inbox::with_causes;
 use crate::store::{LedgerEntry, Store};
 use crate::telemetry::metrics::Metrics;
@@ -33,6 +34,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub struct Ledger {
     buffer: Arc<Buffer>,
     stop: CancellationToken,
+    crashed: CancellationToken,
     tasks: TaskTracker,
 }
 
@@ -71,8 +73,14 @@ impl Ledger {
         let buffer = Arc::new(Buffer { waiting: Mutex::default(), capacity, full: Notify::new(), metrics });
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
-        tasks.spawn(write_loop(store, buffer.clone(), stop.clone()));
-        Self { buffer, stop, tasks }
+        let crashed = CancellationToken::new();
+        let alarm = Alarm::new(&stop, &crashed);
+        let work = write_loop(store, buffer.clone(), stop.clone());
+        tasks.spawn(async move {
+            let _alarm = alarm;
+            work.await;
+        });
+        Self { buffer, stop, crashed, tasks }
     }
 
     /// Notes entries. Never waits: what does not fit is dropped and counted.
@@ -94,6 +102,11 @@ impl Ledger {
         if dropped > 0 {
             self.buffer.metrics.ledger_dropped(dropped);
         }
+    }
+
+    /// Ends when the writing has ended though nobody told it to.
+    pub async fn crashed(&self) {
+        self.crashed.cancelled().await;
     }
 
     /// Writes what waits and stops.

@@ -2,6 +2,7 @@
 //!
 //! The modules read in the order in which a request travels; `ARCHITECTURE.md` is the map.
 
+mod alarm;
 pub mod app;
 pub mod cli;
 pub mod clock;
@@ -18,6 +19,7 @@ pub mod lifecycle;
 pub mod outbox;
 pub mod problem;
 pub mod pruner;
+pub mod reload;
 pub mod reply;
 pub mod secret;
 mod secret_headers;
@@ -25,3 +27,4 @@ pub mod signature;
 pub mod source;
 pub mod store;
 pub mod telemetry;
+pub mod tls;

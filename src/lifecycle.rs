@@ -3,6 +3,9 @@
 //! Start: the listeners answer at once, `/readyz` says 503 until the schema is there. A database
 //! that is away is waited for; a schema that does not fit ends the process with the way out.
 //!
+//! Run: on SIGHUP, and when a file has changed, configuration and certificates are read again
+//! (`reload`).
+//!
 //! Stop (SIGTERM, SIGINT): `/readyz` says 503; the public listener closes and answers what it has
 //! begun; the inbox settles what waits; the ledger writes what it holds; the private listener closes;
 //! the relay finishes what is on its way and gives back the rest, and the pruner ends; the database is
@@ -10,6 +13,7 @@
 //! ends the process at once. A part that ends on its own is a crash: the rest stops in order and the
 //! exit code says so.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -18,13 +22,15 @@ use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Awaited};
-use crate::http::{self, ServerSettings, ServerState};
-use crate::outbox::relay;
+use crate::http::{self, ServerSettings, ServerState, Socket};
+use crate::outbox::relay::{self, Destinations};
 use crate::pruner;
+use crate::reload::{self, Certificates, Configuration, Reload};
 use crate::store::{MigrationStatus, Store, StoreError, StoreErrorKind};
 
 /// How long the inbox may take to settle what waits, once no request comes any more. Every delivery
@@ -75,11 +81,12 @@ impl SchemaError {
     }
 }
 
-/// The signals that end a process.
+/// The signals that end a process, and the one that makes it read its configuration again.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hangup: Option<Signal>,
 }
 
 impl Signals {
@@ -88,10 +95,14 @@ impl Signals {
     /// # Errors
     /// When the system refuses.
     pub fn listen() -> io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: Some(signal(SignalKind::hangup())?),
+        })
     }
 
-    /// Waits for the next one and returns its name and the exit code of who does not wait any more.
+    /// Waits for the next one that ends the process and returns its name and the exit code of who does not wait any more.
     async fn next(&mut self) -> (&'static str, i32) {
         tokio::select! {
             _ = self.interrupt.recv() => ("SIGINT", EXIT_SIGINT),
@@ -103,8 +114,27 @@ impl Signals {
 /// Where a running process listens.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
-    pub public: Option<SocketAddr>,
-    pub admin: SocketAddr,
+    pub public: Option<Address>,
+    pub admin: Address,
+}
+
+/// Where a listener is. Shown as a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    pub socket: SocketAddr,
+    pub is_tls: bool,
+}
+
+impl Address {
+    fn of(socket: &Socket) -> io::Result<Self> {
+        Ok(Self { socket: socket.listener.local_addr()?, is_tls: socket.tls.is_some() })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", if self.is_tls { "https" } else { "http" }, self.socket)
+    }
 }
 
 /// Runs the parts until a signal. `listening` is told where, once deliveries can be taken, or once
@@ -115,7 +145,8 @@ pub struct Addresses {
 pub async fn run(app: App, listening: impl FnOnce(Addresses)) -> Result<(), RunError> {
     let mut signals = Signals::listen().map_err(RunError::Signals)?;
     let stop = CancellationToken::new();
-    let mut parts = Parts::start(app)?;
+    let hangup = signals.hangup.take();
+    let mut parts = Parts::start(app, hangup, &stop)?;
 
     let outcome = tokio::select! {
         outcome = parts.work(&stop, listening) => outcome,
@@ -144,6 +175,7 @@ struct Parts {
     admin: ServerHandle,
     grace: Duration,
     relay: Option<relay::Relay>,
+    destinations: watch::Receiver<Destinations>,
     /// How long the messages on their way may take.
     drain: Duration,
     pruner: Option<pruner::Pruner>,
@@ -154,16 +186,26 @@ struct Parts {
 }
 
 impl Parts {
-    fn start(app: App) -> Result<Self, RunError> {
-        let App { state, services, settings, public, admin, relay, pruner, awaited, auto_migrate } = app;
+    fn start(app: App, hangup: Option<Signal>, stop: &CancellationToken) -> Result<Self, RunError> {
+        let (destinations, changes) = watch::channel(Destinations::default());
+        let reload = reload_of(&app, destinations);
+        let App { state, services, settings, public, admin, relay, pruner, awaited, auto_migrate, .. } = app;
         let mut tasks = JoinSet::new();
+        if let Some(hangup) = hangup {
+            let stop = stop.clone();
+            tasks.spawn(async move {
+                reload::run(reload, hangup, stop).await;
+                "reload"
+            });
+        }
+        watch_over(&services, &mut tasks, stop);
         let addresses = Addresses {
             public: public
                 .as_ref()
-                .map(std::net::TcpListener::local_addr)
+                .map(Address::of)
                 .transpose()
                 .map_err(|error| RunError::Listener("public", error))?,
-            admin: admin.local_addr().map_err(|error| RunError::Listener("private", error))?,
+            admin: Address::of(&admin).map_err(|error| RunError::Listener("private", error))?,
         };
         let public = match public {
             Some(listener) => Some(serve_public(&state, listener, &settings, &mut tasks)?),
@@ -182,6 +224,7 @@ impl Parts {
             grace: settings.shutdown_timeout,
             drain: relay.as_ref().map(|relay| relay.parts.options.drain).unwrap_or_default(),
             relay,
+            destinations: changes,
             pruner,
             preparation: Preparation { store, awaited, auto_migrate },
             addresses,
@@ -211,9 +254,9 @@ impl Parts {
         self.state.set_ready(true);
         tracing::info!(database.dialect = self.services.store.dialect().as_str(), "ready");
         if let Some(relay) = self.relay.take() {
-            let stop = stop.clone();
+            let (stop, destinations) = (stop.clone(), self.destinations.clone());
             self.tasks.spawn(async move {
-                relay::run(relay, stop).await;
+                relay::follow(relay, destinations, stop).await;
                 "relay"
             });
         }
@@ -243,13 +286,46 @@ impl Parts {
     }
 }
 
+/// What the process reads again.
+fn reload_of(app: &App, destinations: watch::Sender<Destinations>) -> Reload {
+    let tls = |socket: Option<&Socket>| socket.and_then(|socket| Some(socket.tls.as_ref()?.listener.clone()));
+    let listeners = [("http.tls", tls(app.public.as_ref())), ("admin.tls", tls(Some(&app.admin)))];
+    let listeners = listeners.into_iter().filter_map(|(name, tls)| Some((name, tls?)));
+    let services = &app.services;
+    let parts = reload::Parts {
+        state: app.state.clone(),
+        store: services.store.clone(),
+        metrics: services.metrics.clone(),
+        destinations,
+    };
+    Reload {
+        configuration: app
+            .origin
+            .as_ref()
+            .map(|(origin, running)| Configuration::new(origin.clone(), running, parts)),
+        certificates: Certificates::new(listeners, services.clock.clone(), services.metrics.clone()),
+    }
+}
+
+/// A part that deliveries need and that is gone is a crash, though the listeners answer.
+fn watch_over(services: &http::Services, tasks: &mut JoinSet<&'static str>, stop: &CancellationToken) {
+    let (inbox, ledger, stop) = (services.inbox.clone(), services.ledger.clone(), stop.clone());
+    tasks.spawn(async move {
+        tokio::select! {
+            () = inbox.crashed() => "inbox's writer",
+            () = ledger.crashed() => "ledger's writer",
+            () = stop.cancelled() => "watch over the inbox",
+        }
+    });
+}
+
 fn serve_public(
     state: &Arc<ServerState>,
-    listener: std::net::TcpListener,
+    socket: Socket,
     settings: &ServerSettings,
     tasks: &mut JoinSet<&'static str>,
 ) -> Result<ServerHandle, RunError> {
-    let server = http::public_server(state.clone(), listener, settings)
+    let server = http::public_server(state.clone(), socket, settings)
         .map_err(|error| RunError::Listener("public", error))?;
     let handle = server.handle();
     tasks.spawn(async move { ended("public listener", server.await) });

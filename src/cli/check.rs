@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use clap::Args;
 
+use crate::clock::Clock;
 use crate::config::duration::show;
 use crate::config::{Config, SourceConfig};
 use crate::envelope::Locator;
@@ -13,6 +14,7 @@ use crate::handler::Step;
 use crate::lifecycle::{SchemaError, prepare_schema};
 use crate::signature::HandshakeKind;
 use crate::source::ReplayGuard;
+use crate::tls::{Freshness, Material};
 
 use super::config_file::{ConfigFile, Workplace};
 use super::failure::{Failure, causes};
@@ -69,6 +71,7 @@ impl Check {
         let mut findings = Findings::default();
         findings.say(Verdict::Good, "configuration", &self.file.name());
         findings.say(Verdict::Good, "retention", "no window contradicts another");
+        about_certificates(&config, &mut findings);
         about_sources(&config, &mut findings);
         for warning in &config.warnings {
             findings.say(
@@ -86,6 +89,24 @@ impl Check {
             Err(_) => findings.say(Verdict::Bad, "database", &no_answer(&config)),
         }
         if findings.bad == 0 { Ok(()) } else { Err(Failure::said()) }
+    }
+}
+
+fn about_certificates(config: &Config, findings: &mut Findings) {
+    for (key, section) in [("http.tls", &config.http.tls), ("admin.tls", &config.admin.tls)] {
+        let Some(section) = section else { continue };
+        match Material::load(&section.files()) {
+            Ok(material) => {
+                let freshness = material.freshness(Clock::system().now());
+                let verdict = match freshness {
+                    Freshness::Good { .. } => Verdict::Good,
+                    Freshness::EndsSoon { .. } => Verdict::Look,
+                    Freshness::Ended { .. } | Freshness::NotYet { .. } => Verdict::Bad,
+                };
+                findings.say(verdict, key, &freshness.to_string());
+            }
+            Err(error) => findings.say(Verdict::Bad, key, &causes(&error)),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use clap::Args;
 use crate::app;
 use crate::clock::Clock;
 use crate::config::{Config, Environment};
+use crate::reload::Origin;
 use crate::store::Store;
 
 use super::Failure;
@@ -31,7 +32,12 @@ impl ConfigFile {
 
     /// Reads the configuration.
     pub(super) fn load(&self) -> Result<Config, Failure> {
-        Ok(Config::load(self.path().as_deref(), &Environment::of_process())?)
+        Ok(self.origin().load()?)
+    }
+
+    /// Where the configuration comes from.
+    pub(super) fn origin(&self) -> Origin {
+        Origin::new(self.path(), Environment::of_process())
     }
 
     /// What messages call the configuration.

@@ -31,7 +31,8 @@ impl Serve {
 
 /// Runs a process in these roles.
 pub(super) async fn serve(file: &ConfigFile, roles: &[Role]) -> Result<(), Failure> {
-    let config = file.load()?;
+    let origin = file.origin();
+    let config = origin.load()?;
     let sources = config.run_time_sources();
     let format = match config.log.format {
         LogFormat::Pretty => subscriber::LogFormat::Pretty,
@@ -47,14 +48,14 @@ pub(super) async fn serve(file: &ConfigFile, roles: &[Role]) -> Result<(), Failu
     if config.destinations.is_empty() && !roles.contains(&Role::Receive) && roles.contains(&Role::Relay) {
         tracing::warn!("no [[destination]] is configured: no message is delivered");
     }
-    let app = App::build(&config, sources, roles, Clock::system()).await?;
+    let app = App::build(&config, sources, roles, Clock::system()).await?.reloading(origin, config);
     Ok(lifecycle::run(app, print_addresses).await?)
 }
 
 /// Tells people and scripts where the process listens: port 0 is a free one.
 fn print_addresses(addresses: Addresses) {
     let mut out = std::io::stdout().lock();
-    let public = addresses.public.map(|address| format!("public http://{address}\n")).unwrap_or_default();
+    let public = addresses.public.map(|address| format!("public {address}\n")).unwrap_or_default();
     // Nobody may be reading; the log goes on.
-    let _unheard = writeln!(out, "{public}admin http://{}", addresses.admin).and_then(|()| out.flush());
+    let _unheard = writeln!(out, "{public}admin {}", addresses.admin).and_then(|()| out.flush());
 }

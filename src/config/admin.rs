@@ -10,6 +10,7 @@ use super::address;
 use super::environment::Environment;
 use super::report::Report;
 use super::secret_ref::SecretRef;
+use super::tls::TlsSection;
 
 /// The private listener as the configuration writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -18,13 +19,15 @@ pub struct AdminSection {
     /// Address and port of `/metrics`, `/api/v1`, `/docs`, `/openapi.json`.
     #[serde(with = "address")]
     pub listen: SocketAddr,
+    /// The files of the certificate. With `client_ca`, nobody gets in without a certificate.
+    pub tls: Option<TlsSection>,
     /// The bearer token. Optional on loopback, required elsewhere.
     pub token: Option<SecretRef>,
 }
 
 impl Default for AdminSection {
     fn default() -> Self {
-        Self { listen: (Ipv4Addr::LOCALHOST, 8081).into(), token: None }
+        Self { listen: (Ipv4Addr::LOCALHOST, 8081).into(), tls: None, token: None }
     }
 }
 
@@ -32,6 +35,7 @@ impl Default for AdminSection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admin {
     pub listen: SocketAddr,
+    pub tls: Option<TlsSection>,
     /// `None` only on loopback.
     pub token: Option<Secret>,
 }
@@ -61,7 +65,10 @@ impl AdminSection {
                 ),
             );
         }
+        if let Some(tls) = &self.tls {
+            tls.check("admin.tls", report);
+        }
         let token = self.token.as_ref().and_then(|token| report.secret("admin.token", token, environment));
-        Admin { listen: self.listen, token }
+        Admin { listen: self.listen, tls: self.tls.clone(), token }
     }
 }

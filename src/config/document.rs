@@ -12,6 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::environment::{Environment, PREFIX};
 use super::error::{Finding, Place};
+use super::keys::Keys;
 use super::tree::{Step, move_to, parse_key, set, show_key, sibling, step_of, text_value};
 use super::wording::Complaint;
 
@@ -108,6 +109,11 @@ impl<'t> Document<'t> {
             path.pop();
         }
         Place::File(self.file.clone())
+    }
+
+    /// What was set.
+    pub(super) fn keys(&self) -> Keys {
+        Keys::of(self.tree.get_ref())
     }
 
     fn apply(&mut self, environment: &'t Environment) -> Result<(), Vec<Finding>> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::report::Report;
+use super::tls::TlsSection;
 use super::{address, duration};
 
 /// Bodies are kept in memory whole; beyond this, the sender should send a reference.
@@ -18,6 +19,8 @@ pub struct HttpSection {
     /// Address and port.
     #[serde(with = "address")]
     pub listen: SocketAddr,
+    /// The files of the certificate, for a listener that ends TLS itself. Unset: plain HTTP.
+    pub tls: Option<TlsSection>,
     /// Larger bodies are refused with 413, chunked ones too.
     pub max_body_bytes: usize,
     /// Most bytes of bodies held at a time, over all connections; beyond, deliveries are answered 503.
@@ -44,6 +47,7 @@ impl Default for HttpSection {
     fn default() -> Self {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
+            tls: None,
             max_body_bytes: 1024 * 1024,
             max_buffered_bytes: 64 * 1024 * 1024,
             max_connections: 16_384,
@@ -57,6 +61,12 @@ impl Default for HttpSection {
 }
 
 impl HttpSection {
+    /// Whether clients are asked for certificates.
+    #[must_use]
+    pub fn sees_client_certificates(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
+    }
+
     pub(super) fn check(&self, report: &mut Report) {
         if !(1..=LARGEST_BODY_BYTES).contains(&self.max_body_bytes) {
             report.error("http.max_body_bytes", format!("write a number from 1 to {LARGEST_BODY_BYTES}"));
@@ -72,6 +82,9 @@ impl HttpSection {
                     self.max_body_bytes
                 ),
             );
+        }
+        if let Some(tls) = &self.tls {
+            tls.check("http.tls", report);
         }
         for (key, time) in [("head_timeout", self.head_timeout), ("body_timeout", self.body_timeout)] {
             if time.is_zero() {

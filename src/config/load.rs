@@ -13,6 +13,7 @@ use super::environment::Environment;
 use super::error::{ConfigError, Finding, Place};
 use super::http::HttpSection;
 use super::inbox::InboxSection;
+use super::keys::Keys;
 use super::log::LogSection;
 use super::relay::RelaySection;
 use super::report::Report;
@@ -66,10 +67,13 @@ impl Config {
         let mut document = Document::read(file, text, environment).map_err(ConfigError::new)?;
         let written: Written = document.shape().map_err(ConfigError::new)?;
         let mut report = Report::default();
+        // Before secrets are looked up: one that changes meanwhile is seen as a change later.
+        let keys = document.keys();
         let config = written.resolve(environment, &mut report);
         let placed = |(key, message): (String, String)| Finding { place: document.place(&key), key, message };
         match config {
             Some(mut config) if report.errors.is_empty() => {
+                config.keys = keys;
                 config.warnings = report.warnings.into_iter().map(placed).collect();
                 Ok(config)
             }
@@ -79,6 +83,23 @@ impl Config {
 }
 
 impl Written {
+    /// Only a listener that ends TLS itself sees a client's certificate: behind a proxy there is none.
+    fn check_client_certificates(&self, report: &mut Report) {
+        if self.http.sees_client_certificates() {
+            return;
+        }
+        for (number, source) in self.source.iter().enumerate() {
+            if source.verify.asks_for_client_certificate() {
+                report.error(
+                    &format!("source[{number}].verify"),
+                    "mtls needs the certificate that the client shows in the handshake, so hooklatch must end \
+                     TLS itself and know its authorities; set http.tls with client_ca. Behind a proxy that \
+                     ends TLS, let the proxy verify clients",
+                );
+            }
+        }
+    }
+
     /// `None` only after an error was reported.
     fn resolve(self, environment: &Environment, report: &mut Report) -> Option<Config> {
         self.http.check(report);
@@ -97,6 +118,7 @@ impl Written {
         self.inbox.check(self.database.max_connections, report);
         self.relay.check(report);
         self.log.check(report);
+        self.check_client_certificates(report);
         let dialect = database.as_ref().map(|database| database.url.dialect());
         let destinations = destination::resolve_all(&self.destination, environment, report);
         let names: Vec<_> = self.destination.into_iter().map(|section| section.name).collect();
@@ -111,6 +133,7 @@ impl Written {
             log: self.log,
             sources,
             destinations,
+            keys: Keys::default(),
             warnings: Vec::new(),
         })
     }

@@ -14,6 +14,7 @@ pub mod environment;
 pub mod error;
 pub mod http;
 pub mod inbox;
+mod keys;
 mod load;
 pub mod log;
 pub mod relay;
@@ -21,6 +22,7 @@ mod report;
 pub mod retention;
 pub mod secret_ref;
 pub mod source;
+pub mod tls;
 mod tree;
 mod wording;
 
@@ -39,11 +41,13 @@ pub use environment::Environment;
 pub use error::{ConfigError, Finding};
 pub use http::HttpSection;
 pub use inbox::InboxSection;
+pub use keys::Keys;
 pub use log::{LogFormat, LogSection};
 pub use relay::RelaySection;
 pub use retention::Retention;
 pub use secret_ref::SecretRef;
 pub use source::SourceConfig;
+pub use tls::TlsSection;
 
 /// Every key with its default, as a commented file.
 pub const DEFAULTS: &str = include_str!("../../config.default.toml");
@@ -60,6 +64,8 @@ pub struct Config {
     pub log: LogSection,
     pub sources: Vec<SourceConfig>,
     pub destinations: Vec<DestinationSpec>,
+    /// What was set, to tell this configuration from another.
+    pub keys: Keys,
     /// What somebody should look at; `hooklatch check` shows it.
     pub warnings: Vec<Finding>,
 }

@@ -12,6 +12,9 @@ use crate::secret::Secret;
 
 use super::environment::Environment;
 
+/// What stands before the path of a file.
+pub(super) const FILE_PREFIX: &str = "file:";
+
 /// A secret as the configuration writes it.
 #[derive(Clone, PartialEq, Eq)]
 pub enum SecretRef {
@@ -29,7 +32,7 @@ impl SecretRef {
     pub fn parse(text: &str) -> Self {
         if let Some(name) = text.strip_prefix("env:") {
             Self::Variable(name.to_owned())
-        } else if let Some(path) = text.strip_prefix("file:") {
+        } else if let Some(path) = text.strip_prefix(FILE_PREFIX) {
             Self::File(path.into())
         } else {
             Self::Literal(Secret::new(text))

@@ -453,6 +453,9 @@ mod documented {
             }
         }
         assert_eq!(sections.keys().filter(|name| !name.is_empty()).count(), known.len());
+        for key in fields::<TlsSection>() {
+            assert!(sections["http"].contains(&format!("{key} = ")), "http.tls.{key} is not documented");
+        }
         for key in fields::<OrderRule>() {
             assert!(sections["source"].contains(&format!("{key} = ")), "order_by.{key} is not documented");
         }

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::clock::{self, Clock};
 use crate::event::RawRequest;
+use crate::tls::ClientCertificate;
 
 /// When and from where a request came, and the name it has from now on.
 #[derive(Debug)]
@@ -38,6 +39,11 @@ impl Arrival {
     pub(super) fn peer_address(&self) -> Option<IpAddr> {
         self.peer.as_deref()?.parse().ok()
     }
+}
+
+/// The certificate that the client showed in the handshake.
+pub(super) fn client_certificate(request: &HttpRequest) -> Option<Arc<ClientCertificate>> {
+    request.conn_data::<Arc<ClientCertificate>>().cloned()
 }
 
 /// The request as the core sees it.

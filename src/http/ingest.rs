@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use crate::envelope::{self, EnvelopeError};
 use crate::event::{Delivery, ExplicitKey};
 use crate::http::answer;
-use crate::http::arrival::{Arrival, raw_request};
+use crate::http::arrival::{Arrival, client_certificate, raw_request};
 use crate::http::body::{self, BodyError, Reservation};
 use crate::http::contract;
 use crate::http::outlive::outlive;
@@ -122,7 +122,7 @@ async fn admit(
     if source.verifier.needs_preparation() {
         source.verifier.prepare(&raw, now).await;
     }
-    let verified = source.verifier.verify(METHOD, &raw, now)?;
+    let verified = source.verifier.verify_from(client_certificate(request).as_deref(), METHOD, &raw, now)?;
     if let Some(secret) = verified.secret_index {
         state.services.metrics.signature_matched(&source.name, secret);
     }

@@ -29,7 +29,7 @@ use actix_web::web::{self, ServiceConfig};
 use answer::only;
 
 pub use openapi::openapi;
-pub use server::{ServerSettings, admin_server, bind, public_server};
+pub use server::{ServerSettings, Socket, Tls, admin_server, bind, public_server};
 pub use state::{Limits, ServerState, Services, SourceTable};
 
 /// What the senders see.

@@ -1,21 +1,29 @@
-//! The two servers: sockets, workers, connection limits and timeouts.
+//! The two servers: sockets, TLS, workers, connection limits and timeouts.
 //!
 //! Neither listens to signals: the program's lifecycle stops them, in its own order.
 
+use std::any::Any;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::dev::Server;
+use actix_tls::accept::rustls_0_23::TlsStream;
+use actix_web::dev::{Extensions, Server};
+use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer, web};
 use tokio::net::TcpSocket;
 
 use crate::http::state::ServerState;
 use crate::http::{admin, admin_routes, public_routes};
+use crate::tls::{ClientCertificate, TlsListener};
 
 /// Connections that may wait to be accepted. The kernel caps it at `net.core.somaxconn`.
 const BACKLOG: u32 = 4096;
+
+/// TLS handshakes at a time, of one worker: behind so many, connections wait to be accepted. A
+/// handshake that goes nowhere holds its place for the handshake's timeout.
+const HANDSHAKES_PER_WORKER: usize = 1024;
 
 /// Operators are few.
 const ADMIN_WORKERS: usize = 1;
@@ -60,6 +68,28 @@ impl ServerSettings {
     }
 }
 
+/// Where a server listens, and whether it ends TLS there.
+#[derive(Debug)]
+pub struct Socket {
+    pub listener: TcpListener,
+    /// Plain HTTP without.
+    pub tls: Option<Tls>,
+}
+
+/// TLS on a socket.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    pub listener: Arc<TlsListener>,
+    /// How long a handshake may take.
+    pub handshake_timeout: Duration,
+}
+
+impl From<TcpListener> for Socket {
+    fn from(listener: TcpListener) -> Self {
+        Self { listener, tls: None }
+    }
+}
+
 /// Listens on `address`, with room for many connections that come at once.
 ///
 /// # Errors
@@ -74,36 +104,45 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// The server that takes deliveries. Runs when awaited.
 ///
 /// # Errors
-/// When the listener cannot be used.
+/// When the socket cannot be used.
 pub fn public_server(
     state: Arc<ServerState>,
-    listener: TcpListener,
+    socket: impl Into<Socket>,
     settings: &ServerSettings,
 ) -> io::Result<Server> {
+    let Socket { listener, tls } = socket.into();
     let workers = settings.worker_count();
     let data = web::Data::from(state);
     let server = HttpServer::new(move || App::new().app_data(data.clone()).configure(public_routes))
         .workers(workers)
         .max_connections(settings.max_connections.div_ceil(workers))
+        .max_connection_rate(HANDSHAKES_PER_WORKER)
         .keep_alive(settings.keep_alive)
         .client_request_timeout(settings.head_timeout)
         .client_disconnect_timeout(settings.disconnect_timeout)
         .shutdown_timeout(settings.shutdown_timeout.as_secs())
         .tcp_nodelay(true)
-        .disable_signals()
-        .listen(listener)?;
+        .disable_signals();
+    let server = match tls {
+        None => server.listen(listener)?,
+        Some(tls) => server
+            .tls_handshake_timeout(tls.handshake_timeout)
+            .on_connect(keep_client_certificate)
+            .listen_rustls_0_23(listener, tls.listener.server_config().map_err(io::Error::other)?)?,
+    };
     Ok(server.run())
 }
 
 /// The server for operators. Runs when awaited.
 ///
 /// # Errors
-/// When the listener cannot be used.
+/// When the socket cannot be used.
 pub fn admin_server(
     state: Arc<ServerState>,
-    listener: TcpListener,
+    socket: impl Into<Socket>,
     settings: &ServerSettings,
 ) -> io::Result<Server> {
+    let Socket { listener, tls } = socket.into();
     let data = web::Data::from(state);
     let server = HttpServer::new(move || {
         App::new()
@@ -118,7 +157,21 @@ pub fn admin_server(
     .client_request_timeout(settings.head_timeout)
     .client_disconnect_timeout(settings.disconnect_timeout)
     .shutdown_timeout(settings.shutdown_timeout.as_secs())
-    .disable_signals()
-    .listen(listener)?;
+    .disable_signals();
+    let server = match tls {
+        None => server.listen(listener)?,
+        Some(tls) => server
+            .tls_handshake_timeout(tls.handshake_timeout)
+            .listen_rustls_0_23(listener, tls.listener.server_config().map_err(io::Error::other)?)?,
+    };
     Ok(server.run())
+}
+
+/// What the handshake told of the client is there for every request of the connection.
+fn keep_client_certificate(connection: &dyn Any, extensions: &mut Extensions) {
+    let Some(stream) = connection.downcast_ref::<TlsStream<TcpStream>>() else { return };
+    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    if let Some(certificate) = shown {
+        extensions.insert(Arc::new(ClientCertificate::read(certificate)));
+    }
 }

@@ -68,7 +68,7 @@ pub struct ServerState {
     pub(super) sources: SourceTable,
     pub(super) limits: Limits,
     pub(super) budget: Arc<BodyBudget>,
-    pub(super) admin_token: Option<AdminToken>,
+    admin_token: RwLock<Option<AdminToken>>,
     pub(super) probe: StoreProbe,
     ready: AtomicBool,
 }
@@ -86,7 +86,7 @@ impl ServerState {
         Self {
             budget: BodyBudget::new(limits.max_buffered_bytes),
             probe: StoreProbe::default(),
-            admin_token: admin_token.map(AdminToken::new),
+            admin_token: RwLock::new(admin_token.map(AdminToken::new)),
             sources: SourceTable::new(sources),
             ready: AtomicBool::new(false),
             services,
@@ -98,6 +98,21 @@ impl ServerState {
     pub fn replace_sources(&self, sources: Vec<Arc<Source>>) {
         self.services.metrics.register_sources(sources.iter().map(|source| &*source.name));
         self.sources.replace(sources);
+    }
+
+    /// The sources that new deliveries meet.
+    #[must_use]
+    pub fn sources(&self) -> Vec<Arc<Source>> {
+        self.sources.all()
+    }
+
+    /// Requests to the admin server need this token from now on; `None`: they need none.
+    pub fn replace_admin_token(&self, token: Option<&Secret>) {
+        *self.admin_token.write().unwrap_or_else(PoisonError::into_inner) = token.map(AdminToken::new);
+    }
+
+    pub(super) fn admin_token(&self) -> Option<AdminToken> {
+        self.admin_token.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether new deliveries should be sent here. Deliveries that come anyway are taken.

@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::alarm::Alarm;
 use crate::clock::Clock;
 use crate::event::{Delivery, EventKey};
 use crate::outbox::Hints;
@@ -76,6 +77,7 @@ struct Shared {
     options: InboxOptions,
     lanes: Vec<Lane>,
     stop: CancellationToken,
+    crashed: CancellationToken,
     tasks: TaskTracker,
     metrics: Arc<Metrics>,
     recent: Arc<Recent>,
@@ -103,6 +105,7 @@ impl Inbox {
         };
         let recent = Arc::new(Recent::new());
         let stop = CancellationToken::new();
+        let crashed = CancellationToken::new();
         let tasks = TaskTracker::new();
         let lanes = (0..options.writers.max(1))
             .map(|_| {
@@ -117,13 +120,17 @@ impl Inbox {
                     options.hints.clone(),
                     recent.clone(),
                 );
-                tasks.spawn(writer.run(jobs, stop.clone()));
+                let alarm = Alarm::new(&stop, &crashed);
+                let stop = stop.clone();
+                tasks.spawn(async move {
+                    let _alarm = alarm;
+                    writer.run(jobs, stop).await;
+                });
                 Lane { queue, executing }
             })
             .collect();
-        Self {
-            shared: Arc::new(Shared { store, clock, terms, options, lanes, stop, tasks, metrics, recent }),
-        }
+        let shared = Shared { store, clock, terms, options, lanes, stop, crashed, tasks, metrics, recent };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Hands a delivery to its writer and waits for the answer. The delivery is processed whether
@@ -178,6 +185,11 @@ impl Inbox {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.shared.lanes.iter().map(|lane| lane.queue.max_capacity() - lane.queue.capacity()).sum()
+    }
+
+    /// Ends when a writer has ended that nobody told to: its deliveries cannot be settled any more.
+    pub async fn crashed(&self) {
+        self.shared.crashed.cancelled().await;
     }
 
     /// Takes no more deliveries, settles those that wait, and returns when all are answered.

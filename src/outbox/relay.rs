@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Hints;
-use super::destination::{Destination, DestinationSpec};
+use super::destination::{self, Destination, DestinationSpec, OpenError};
 use super::lane::{Lane, LaneParts, States};
 use super::settler;
 
@@ -23,10 +23,14 @@ const SAMPLE_EVERY: Duration = Duration::from_secs(15);
 /// Pause before listening again after the connection was lost.
 const LISTEN_AGAIN: Duration = Duration::from_secs(1);
 
+/// Destinations that messages can be delivered to.
+pub type Destinations = Arc<Vec<(DestinationSpec, Arc<dyn Destination>)>>;
+
 /// The relay of one process.
+#[derive(Clone)]
 pub struct Relay {
     pub parts: LaneParts,
-    pub destinations: Vec<(DestinationSpec, Arc<dyn Destination>)>,
+    pub destinations: Destinations,
     pub hints: Hints,
     /// Whether to ask the database for hints.
     pub listen: bool,
@@ -35,6 +39,54 @@ pub struct Relay {
 impl std::fmt::Debug for Relay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Relay").field("destinations", &self.destinations.len()).finish_non_exhaustive()
+    }
+}
+
+/// Opens destinations.
+///
+/// # Errors
+/// The name of the first that cannot be opened, and why.
+pub fn open_all(specs: &[DestinationSpec]) -> Result<Destinations, (Arc<str>, OpenError)> {
+    let open = |spec: &DestinationSpec| {
+        destination::open(spec)
+            .map(|destination| (spec.clone(), destination))
+            .map_err(|error| (spec.name.clone(), error))
+    };
+    specs.iter().map(open).collect::<Result<Vec<_>, _>>().map(Arc::new)
+}
+
+/// Relays until `stop`, to other destinations after each change. What was on its way before a change
+/// is finished as it began, beside what follows. Returns early only when a part of it crashed.
+pub async fn follow(
+    mut relay: Relay,
+    mut destinations: watch::Receiver<Destinations>,
+    stop: CancellationToken,
+) {
+    let mut generations = JoinSet::new();
+    loop {
+        let end = stop.child_token();
+        // Without a destination there is nothing to ask the database for.
+        if !relay.destinations.is_empty() {
+            generations.spawn(run(relay.clone(), end.clone()));
+        }
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => {
+                    while generations.join_next().await.is_some() {}
+                    return;
+                }
+                Ok(()) = destinations.changed() => break,
+                Some(ended) = generations.join_next(), if !generations.is_empty() => {
+                    if let Err(error) = ended {
+                        tracing::error!(%error, "the relay ended unexpectedly");
+                        return;
+                    }
+                }
+            }
+        }
+        end.cancel();
+        relay.destinations = destinations.borrow_and_update().clone();
+        relay.hints.replace(relay.destinations.iter().map(|(spec, _)| spec.name.clone()));
     }
 }
 
@@ -54,9 +106,9 @@ pub async fn run(relay: Relay, stop: CancellationToken) {
         beside.spawn(listen_for_hints(parts.clone(), hints.clone()));
     }
     let mut lanes = JoinSet::new();
-    for (spec, destination) in destinations {
+    for (spec, destination) in destinations.iter() {
         let bell = hints.bell(&spec.name);
-        let lane = Lane::new(parts.clone(), spec, destination);
+        let lane = Lane::new(parts.clone(), spec.clone(), destination.clone());
         lanes.spawn(lane.run(bell, states.clone(), results.clone(), stop.clone()));
     }
     drop(results);

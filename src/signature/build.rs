@@ -9,6 +9,7 @@ use super::engine::{HeaderScheme, Kind, Knobs, TimestampKnob};
 use super::handshake::HandshakeKind;
 use super::key::Dated;
 use super::knob_check::bad;
+use super::mtls::{ClientScheme, MTLS};
 use super::presets::{Preset, USUAL_TOLERANCE, Way};
 use super::public_key;
 use super::timestamp::Window;
@@ -31,7 +32,7 @@ const TOKEN: &str = "token";
 const BASIC: &str = "basic";
 
 /// The schemes that name no sender.
-pub(super) const GENERIC: [&str; 7] = [NONE, HMAC, PUBLIC_KEY, HASH, BEARER, TOKEN, BASIC];
+pub(super) const GENERIC: [&str; 8] = [NONE, HMAC, PUBLIC_KEY, HASH, BEARER, TOKEN, BASIC, MTLS];
 
 /// How alike (Jaro-Winkler, 0 to 1) an unknown scheme and the one suggested are at least.
 const LIKELY_MEANT: f64 = 0.75;
@@ -245,6 +246,17 @@ fn single(config: &VerifyConfig, material: &Material) -> Result<(&'static str, S
             refuse_foreign_knobs(config, BASIC, |_| false)?;
             token(BASIC, TokenPlace::Basic, secrets)?
         }
+        MTLS => {
+            let own = ["allow_subjects", "allow_names", "allow_fingerprints"];
+            refuse_foreign_knobs(config, MTLS, |key| own.contains(&key))?;
+            if !secrets.is_empty() {
+                return Err(bad(
+                    "secrets",
+                    "has no meaning for scheme \"mtls\"; the handshake proves the key",
+                ));
+            }
+            Scheme::Client(Box::new(ClientScheme::new(config)?))
+        }
         _ => {
             refuse_foreign_knobs(config, NONE, |_| false)?;
             if !secrets.is_empty() {
@@ -378,6 +390,9 @@ fn set_knobs(config: &VerifyConfig) -> Vec<&'static str> {
         ("handshake_token", config.handshake_token.is_some()),
         ("webhook_id", config.webhook_id.is_some()),
         ("certificate", config.certificate.is_some()),
+        ("allow_subjects", !config.allow_subjects.is_empty()),
+        ("allow_names", !config.allow_names.is_empty()),
+        ("allow_fingerprints", !config.allow_fingerprints.is_empty()),
         ("header", config.header.is_some()),
         ("prefix", config.prefix.is_some()),
         ("hash", config.hash.is_some()),

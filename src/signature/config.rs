@@ -17,7 +17,7 @@ use crate::config::SecretRef;
 #[serde(deny_unknown_fields)]
 pub struct VerifyConfig {
     /// The name of a sender (`stripe`, `github`, …), a generic scheme (`hmac`, `public-key`,
-    /// `hash`, `bearer`, `token`, `basic`), or `none`. Left out only beside `all_of` or `any_of`.
+    /// `hash`, `bearer`, `token`, `basic`, `mtls`), or `none`. Left out only beside `all_of` or `any_of`.
     #[serde(default)]
     pub scheme: String,
     /// The secrets that may sign, newest first: `env:NAME`, `file:PATH`, or the secret itself; or
@@ -49,6 +49,15 @@ pub struct VerifyConfig {
     /// The proxies in front of us, whose `X-Forwarded-For` is believed for `allow_ips`.
     #[serde(default)]
     pub trusted_proxies: Vec<String>,
+    /// `mtls`: the subjects that may send, as RFC 4514 writes them: `CN=relay,O=Example`.
+    #[serde(default)]
+    pub allow_subjects: Vec<String>,
+    /// `mtls`: the alternative names that may send: a DNS name, an address, an e-mail address or a URI.
+    #[serde(default)]
+    pub allow_names: Vec<String>,
+    /// `mtls`: SHA-256 of the certificates that may send, in hex, with or without colons.
+    #[serde(default)]
+    pub allow_fingerprints: Vec<String>,
     /// Every one of these must accept.
     #[serde(default)]
     pub all_of: Vec<VerifyConfig>,
@@ -92,6 +101,13 @@ pub struct VerifyConfig {
 }
 
 impl VerifyConfig {
+    /// Whether it asks for the certificate of the client, somewhere in it.
+    #[must_use]
+    pub fn asks_for_client_certificate(&self) -> bool {
+        let mut inner = self.all_of.iter().chain(&self.any_of);
+        self.scheme == super::mtls::MTLS || inner.any(Self::asks_for_client_certificate)
+    }
+
     /// Every reference to a secret in it, those of `all_of` and `any_of` too.
     #[must_use]
     pub fn secret_refs(&self) -> Vec<&SecretRef> {

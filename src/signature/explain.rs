@@ -72,6 +72,9 @@ impl Verifier {
             }
             Err(refusal) => {
                 explanation.say(Some(false), refusal.to_string());
+                if refusal == Refusal::NoClientCertificate {
+                    explanation.say(None, "a request file does not say which certificate the client showed; the ledger does (hooklatch events list --outcome unverified)");
+                }
                 self.look_for_mistakes(method, request, now, &refusal, &mut explanation);
             }
         }
@@ -108,7 +111,9 @@ impl Verifier {
             Scheme::Twilio(scheme) => scheme.headers(),
             Scheme::PayPal(scheme) => scheme.headers(),
             Scheme::AllOf(inner) => inner.iter().flat_map(Self::headers).collect(),
-            Scheme::None | Scheme::Adyen(_) | Scheme::Mailgun(_) | Scheme::AnyOf(_) => Vec::new(),
+            Scheme::None | Scheme::Adyen(_) | Scheme::Mailgun(_) | Scheme::Client(_) | Scheme::AnyOf(_) => {
+                Vec::new()
+            }
         }
     }
 

@@ -69,6 +69,7 @@ pub fn generate(scheme: &str, asymmetric: bool) -> Result<Generated, GenerateErr
         "public-key" | "ed25519" => public(PublicAlgorithm::Ed25519),
         "ecdsa-p256" => public(PublicAlgorithm::EcdsaP256),
         "none" => Err(GenerateError::None),
+        "mtls" => Err(GenerateError::Certificates),
         _ => Err(GenerateError::Unknown(scheme.to_owned())),
     }
 }

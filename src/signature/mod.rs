@@ -20,6 +20,7 @@ mod key;
 mod knob_check;
 mod mac;
 mod mailgun;
+mod mtls;
 mod paypal;
 mod presets;
 mod public_key;
@@ -40,6 +41,7 @@ use chrono::{DateTime, Utc};
 
 use crate::event::RawRequest;
 use crate::secret::Secret;
+use crate::tls::ClientCertificate;
 
 pub use certificate::{CertificateSource, CertificateUrl, Certificates};
 pub use config::{
@@ -58,6 +60,7 @@ use address::AllowList;
 use adyen::AdyenScheme;
 use engine::HeaderScheme;
 use mailgun::MailgunScheme;
+use mtls::ClientScheme;
 use paypal::PayPalScheme;
 use token::TokenScheme;
 use twilio::TwilioScheme;
@@ -88,6 +91,7 @@ enum Scheme {
     Adyen(Box<AdyenScheme>),
     Mailgun(Box<MailgunScheme>),
     PayPal(Box<PayPalScheme>),
+    Client(Box<ClientScheme>),
     AllOf(Vec<Verifier>),
     AnyOf(Vec<Verifier>),
 }
@@ -164,7 +168,9 @@ impl Verifier {
             Scheme::AnyOf(inner) => {
                 inner.iter().map(Self::replay_window).collect::<Option<Vec<_>>>()?.into_iter().max()
             }
-            Scheme::None | Scheme::Token(_) | Scheme::Twilio(_) | Scheme::Adyen(_) => None,
+            Scheme::None | Scheme::Token(_) | Scheme::Twilio(_) | Scheme::Adyen(_) | Scheme::Client(_) => {
+                None
+            }
         }
     }
 
@@ -205,12 +211,27 @@ impl Verifier {
         }
     }
 
-    /// Whether `request` was signed with one of the secrets, near enough to `now`.
+    /// Whether `request` was signed with one of the secrets, near enough to `now`. A scheme that asks
+    /// for the client's certificate refuses: none is known here.
     ///
     /// # Errors
     /// Why not, for the operator: the sender is told nothing.
     pub fn verify(
         &self,
+        method: &str,
+        request: &RawRequest,
+        now: DateTime<Utc>,
+    ) -> Result<Verified, Refusal> {
+        self.verify_from(None, method, request, now)
+    }
+
+    /// The same for a request that came over a connection whose client showed `certificate`.
+    ///
+    /// # Errors
+    /// As [`verify`](Self::verify).
+    pub fn verify_from(
+        &self,
+        certificate: Option<&ClientCertificate>,
         method: &str,
         request: &RawRequest,
         now: DateTime<Utc>,
@@ -223,12 +244,17 @@ impl Verifier {
             Scheme::Adyen(scheme) => scheme.verify(request, now),
             Scheme::Mailgun(scheme) => scheme.verify(request, now),
             Scheme::PayPal(scheme) => scheme.verify(request, now),
+            Scheme::Client(scheme) => scheme.verify(certificate),
             Scheme::AllOf(inner) => {
                 let mut first: Option<Verified> = None;
                 let mut offset = 0;
                 for verifier in inner {
-                    let verified = verifier.verify(method, request, now)?.after(offset);
-                    first.get_or_insert(verified);
+                    let verified = verifier.verify_from(certificate, method, request, now)?.after(offset);
+                    // What names a secret or a time says more than what does not.
+                    match &mut first {
+                        Some(known) => known.complete(verified),
+                        None => first = Some(verified),
+                    }
                     offset += verifier.secret_count();
                 }
                 Ok(first.unwrap_or(Verified { secret_index: None, timestamp: None }))
@@ -237,7 +263,7 @@ impl Verifier {
                 let mut refusals = Vec::with_capacity(inner.len());
                 let mut offset = 0;
                 for verifier in inner {
-                    match verifier.verify(method, request, now) {
+                    match verifier.verify_from(certificate, method, request, now) {
                         Ok(verified) => return Ok(verified.after(offset)),
                         Err(refusal) => refusals.push(refusal),
                     }
@@ -286,6 +312,7 @@ impl Verifier {
             SignedRequest { target: target.to_owned(), headers: Vec::new(), body: body.to_vec() };
         match &self.scheme {
             Scheme::None => {}
+            Scheme::Client(_) => return Err(SignError::ProvenByConnection),
             Scheme::Header(scheme) => signed.headers = scheme.sign(method, target, body, id, now)?,
             Scheme::Token(scheme) => signed.headers = scheme.sign(now)?,
             Scheme::Twilio(scheme) => (signed.target, signed.headers) = scheme.sign(target, body, now)?,
@@ -293,7 +320,8 @@ impl Verifier {
             Scheme::Mailgun(scheme) => signed.body = scheme.sign(body, id, now)?,
             Scheme::PayPal(scheme) => signed.headers = scheme.sign(body, id, now)?,
             Scheme::AllOf(inner) => {
-                for verifier in inner {
+                for verifier in inner.iter().filter(|verifier| !matches!(verifier.scheme, Scheme::Client(_)))
+                {
                     let next = verifier.sign_request(method, &signed.target, &signed.body, id, now)?;
                     signed.headers.extend(next.headers);
                     (signed.target, signed.body) = (next.target, next.body);
@@ -317,7 +345,7 @@ impl Verifier {
             Scheme::Twilio(scheme) => scheme.headers().contains(&name),
             Scheme::PayPal(scheme) => scheme.headers().contains(&name),
             Scheme::AllOf(inner) | Scheme::AnyOf(inner) => inner.iter().any(|inner| inner.is_proof(name)),
-            Scheme::None | Scheme::Adyen(_) | Scheme::Mailgun(_) => false,
+            Scheme::None | Scheme::Adyen(_) | Scheme::Mailgun(_) | Scheme::Client(_) => false,
         }
     }
 
@@ -325,7 +353,8 @@ impl Verifier {
     #[must_use]
     pub fn signs_body(&self) -> bool {
         match &self.scheme {
-            Scheme::Header(_) | Scheme::Twilio(_) => true,
+            // With a client certificate, the connection vouches for all that comes over it.
+            Scheme::Header(_) | Scheme::Twilio(_) | Scheme::Client(_) => true,
             // PayPal signs a checksum, which another body can have too.
             Scheme::None | Scheme::Token(_) | Scheme::Adyen(_) | Scheme::Mailgun(_) | Scheme::PayPal(_) => {
                 false
@@ -341,6 +370,7 @@ impl Verifier {
         match &self.scheme {
             Scheme::Header(scheme) => scheme.signs_header(name),
             Scheme::PayPal(scheme) => scheme.headers().contains(&name),
+            Scheme::Client(_) => true,
             Scheme::AllOf(inner) => inner.iter().any(|inner| inner.signs_header(name)),
             Scheme::AnyOf(inner) => inner.iter().all(|inner| inner.signs_header(name)),
             Scheme::None | Scheme::Token(_) | Scheme::Twilio(_) | Scheme::Adyen(_) | Scheme::Mailgun(_) => {
@@ -353,7 +383,7 @@ impl Verifier {
     #[must_use]
     pub fn secret_count(&self) -> usize {
         match &self.scheme {
-            Scheme::None | Scheme::PayPal(_) => 0,
+            Scheme::None | Scheme::PayPal(_) | Scheme::Client(_) => 0,
             Scheme::Header(scheme) => scheme.secret_count(),
             Scheme::Token(scheme) => scheme.secret_count(),
             Scheme::Twilio(scheme) => scheme.secret_count(),
@@ -408,6 +438,12 @@ impl Verified {
     /// The same, where the secrets of other schemes come first.
     fn after(self, secrets: usize) -> Self {
         Self { secret_index: self.secret_index.map(|index| index + secrets), ..self }
+    }
+
+    /// Takes over what is not known here.
+    fn complete(&mut self, other: Self) {
+        self.secret_index = self.secret_index.or(other.secret_index);
+        self.timestamp = self.timestamp.or(other.timestamp);
     }
 }
 

@@ -67,6 +67,16 @@ pub enum Refusal {
     MissingToken { place: String },
     #[error("the certificate {problem}")]
     Certificate { problem: &'static str },
+    #[error(
+        "the client showed no certificate in the TLS handshake; give the sender one that an authority of \
+         http.tls.client_ca has signed"
+    )]
+    NoClientCertificate,
+    #[error(
+        "the client's certificate is none that may send: subject {}, names [{}], SHA-256 {fingerprint}",
+        .subject.as_deref().unwrap_or("(unreadable)"), .names.join(", ")
+    )]
+    WrongClientCertificate { subject: Option<String>, names: Vec<String>, fingerprint: String },
     #[error("{address} may not send here: it is in no network of allow_ips")]
     Address { address: IpAddr },
     #[error("the address of the sender is not known, and allow_ips names who may send")]
@@ -92,6 +102,10 @@ pub enum SignError {
     PublicKeyOnly,
     #[error("the scheme puts its signature into the body, and {problem}")]
     UnfitBody { problem: &'static str },
+    #[error(
+        "the scheme proves the sender by the certificate it shows in the TLS handshake, which no request carries"
+    )]
+    ProvenByConnection,
     #[error("the scheme changes more than headers, so headers alone cannot be signed")]
     NotHeadersAlone,
     #[error("no secret can be used any more: all have passed their not_after")]

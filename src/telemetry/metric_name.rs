@@ -24,6 +24,9 @@ pub enum MetricName {
     OutboxUnsent,
     OutboxOldestUnsent,
     OutboxDeadLetters,
+    Reloads,
+    LastReloadSuccessful,
+    CertificateEnd,
     BuildInfo,
     ResidentMemory,
     Uptime,
@@ -31,7 +34,7 @@ pub enum MetricName {
 
 impl MetricName {
     /// All of them, in the order of the exposition.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
         Self::Deliveries,
         Self::DeliveryDuration,
         Self::Events,
@@ -50,6 +53,9 @@ impl MetricName {
         Self::OutboxUnsent,
         Self::OutboxOldestUnsent,
         Self::OutboxDeadLetters,
+        Self::Reloads,
+        Self::LastReloadSuccessful,
+        Self::CertificateEnd,
         Self::BuildInfo,
         Self::ResidentMemory,
         Self::Uptime,
@@ -77,6 +83,9 @@ impl MetricName {
             Self::OutboxUnsent => "hooklatch_outbox_unsent",
             Self::OutboxOldestUnsent => "hooklatch_outbox_oldest_unsent_seconds",
             Self::OutboxDeadLetters => "hooklatch_outbox_dead_letters",
+            Self::Reloads => "hooklatch_reloads",
+            Self::LastReloadSuccessful => "hooklatch_last_reload_successful",
+            Self::CertificateEnd => "hooklatch_certificate_end_timestamp_seconds",
             // The exposition appends `_info`.
             Self::BuildInfo => "hooklatch_build",
             Self::ResidentMemory => "process_resident_memory_bytes",
@@ -106,6 +115,13 @@ impl MetricName {
             Self::OutboxUnsent => "Messages that are not sent yet",
             Self::OutboxOldestUnsent => "Age of the oldest message that is not sent",
             Self::OutboxDeadLetters => "Messages that were given up and wait for a person",
+            Self::Reloads => {
+                "Times that the configuration or a certificate was read again, by what came of it"
+            }
+            Self::LastReloadSuccessful => {
+                "Whether what was last read could be used: 1, or 0 while the old stays"
+            }
+            Self::CertificateEnd => "When the certificate of a listener ends",
             Self::BuildInfo => "The version that runs",
             Self::ResidentMemory => "Resident memory of the process",
             Self::Uptime => "Seconds since the process started",

@@ -21,6 +21,7 @@ use crate::inbox::outcome::{EventOutcome, EventState, Outcome};
 use crate::store::Prunable;
 use crate::telemetry::metric_name::MetricName;
 use crate::telemetry::outbox_metrics::OutboxMetrics;
+use crate::telemetry::reload_metrics::ReloadMetrics;
 
 /// The `source` label of deliveries that named no source of ours.
 pub const UNKNOWN_SOURCE: &str = "unknown";
@@ -97,6 +98,8 @@ pub struct Metrics {
     prune_last_success: Gauge,
     /// The outbox's.
     pub outbox: OutboxMetrics,
+    /// What was read again.
+    pub reload: ReloadMetrics,
     resident_memory: Gauge,
     uptime: Gauge,
 }
@@ -141,6 +144,7 @@ impl Metrics {
                 .map(|what| pruned.get_or_create_owned(&TableLabel { table: what.as_str() })),
             prune_last_success: add(&mut registry, MetricName::PruneLastSuccess, Gauge::default()),
             outbox: OutboxMetrics::new(&mut registry),
+            reload: ReloadMetrics::new(&mut registry),
             resident_memory: add(&mut registry, MetricName::ResidentMemory, Gauge::default()),
             uptime: add(&mut registry, MetricName::Uptime, Gauge::default()),
             registry,
@@ -369,6 +373,7 @@ mod tests {
         // This one has no series until a secret has matched.
         metrics.signature_matched(UNKNOWN_SOURCE, 0);
         metrics.outbox.register(["crm"]);
+        metrics.reload.certificate("http.tls", chrono::DateTime::UNIX_EPOCH);
         let text = metrics.encode();
         for name in MetricName::ALL {
             assert!(text.contains(&format!("# HELP {}", name.as_str())), "{} is missing", name.as_str());

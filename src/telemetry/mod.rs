@@ -5,4 +5,5 @@
 pub mod metric_name;
 pub mod metrics;
 pub mod outbox_metrics;
+pub mod reload_metrics;
 pub mod subscriber;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::support::app::said;
+use crate::support::certificates::Authority;
 use crate::support::{Backend, Setup, TestDatabase};
 
 fn read(file: &str) -> String {
@@ -32,7 +33,12 @@ async fn the_deployed_configuration_works() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_metric_of_the_alerts_exists() {
     let destination = "[[destination]]\nname = \"crm\"\nurl = \"http://127.0.0.1:9/\"\n";
-    let app = Setup::new(Backend::Sqlite).and_source(destination).start().await;
+    let database = std::sync::Arc::new(TestDatabase::new(Backend::Sqlite).await);
+    let (certificate, key) =
+        Authority::new().issue("localhost", &["localhost"]).write(&database.directory(), "tls");
+    let tls = format!("{{ certificate = {certificate:?}, key = {key:?} }}");
+    let setup = Setup::new(Backend::Sqlite).set("http.tls", &tls).and_source(destination);
+    let app = setup.start_on(database).await;
     let exposed = app.admin_get("/metrics").await.text();
     let rules = read("deploy/prometheus/hooklatch.rules.yaml");
     let mut named: Vec<&str> = rules

@@ -103,7 +103,7 @@ pub(in crate::http) async fn catch_panics(
 }
 
 fn is_admitted(request: &ServiceRequest, state: &ServerState) -> bool {
-    let Some(token) = &state.admin_token else { return true };
+    let Some(token) = state.admin_token() else { return true };
     let mut values = request.headers().get_all(AUTHORIZATION);
     match (values.next(), values.next()) {
         (Some(value), None) => token.admits(value.as_bytes(), request.method().is_safe()),

@@ -9,6 +9,25 @@ use crate::support::{Backend, Request, Setup, on_both_stores};
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 on_both_stores! {
+    async fn destinations_come_and_move_while_the_program_runs(backend: Backend) {
+        let (first, second) = (Sink::start().await, Sink::start().await);
+        let app = Setup::new(backend).set("relay.poll_every", "\"1h\"").start().await;
+        app.deliver("shop", order("evt_1")).await.expect(200, "applied");
+        let forward = "[[source.handler]]\nforward = \"crm\"\n";
+        app.edit_config(|text| format!("{text}{forward}{}", crm(&first.url(), "")));
+        app.logs("configuration read again and put to use", 1).await;
+        // Only the bell is left to tell of it in time.
+        app.deliver("shop", order("evt_2")).await.expect(200, "applied");
+        assert_eq!(first.wait_for(1).await[0].text(), order("evt_2"));
+        wait_for(&app, "sent", 1).await;
+        app.edit_config(|text| text.replace(&first.url(), &second.url()));
+        app.logs("configuration read again and put to use", 2).await;
+        app.deliver("shop", order("evt_3")).await.expect(200, "applied");
+        assert_eq!(second.wait_for(1).await[0].text(), order("evt_3"));
+        wait_for(&app, "sent", 2).await;
+        assert_eq!((first.received().len(), second.received().len()), (1, 1));
+    }
+
     async fn an_applied_event_goes_on_as_it_came_and_once(backend: Backend) {
         let sink = Sink::start().await;
         let forward = "[[source.handler]]\nforward = \"crm\"\naggregate = \"/data/order\"\n";

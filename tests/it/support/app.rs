@@ -234,6 +234,40 @@ impl TestApp {
         }
     }
 
+    /// The exit code, when the process ends by itself or has been told to, within `patience`.
+    pub(crate) async fn ends_within(&mut self, patience: Duration) -> Option<i32> {
+        let mut process = self.process.take().expect("it runs");
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            if let Some(status) = process.child.try_wait().expect("a child can be waited for") {
+                return status.code();
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        process.child.kill().expect("a child can be killed");
+        process.child.wait().expect("a killed child ends");
+        panic!("it did not end within {patience:?}:\n{}", self.log());
+    }
+
+    /// Changes the configuration file, under the running process.
+    pub(crate) fn edit_config(&self, edit: impl FnOnce(&str) -> String) {
+        let text = std::fs::read_to_string(&self.config_file).expect("the configuration is there");
+        std::fs::write(&self.config_file, edit(&text)).expect("the configuration can be written");
+    }
+
+    /// Waits until the log says this `times` times.
+    pub(crate) async fn logs(&self, text: &str, times: usize) {
+        let deadline = Instant::now() + STARTS_WITHIN;
+        while self.log().matches(text).count() < times {
+            assert!(
+                Instant::now() < deadline,
+                "the log never says {text:?} {times} time(s):\n{}",
+                self.log()
+            );
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
     /// Runs a command of the program with this configuration, to its end.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).stdin(Stdio::null()).output().expect("the program can be run")
@@ -346,9 +380,9 @@ fn listening(child: &mut Child, takes_deliveries: bool) -> Option<(Option<Socket
     let (mut public, mut admin) = (None, None);
     while (takes_deliveries && public.is_none()) || admin.is_none() {
         let text = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;
-        if let Some((what, address)) = text.split_once("http://") {
+        if let Some((what, address)) = text.split_once("://") {
             let address = address.trim().trim_end_matches('/').parse().ok();
-            match what.trim() {
+            match what.split(' ').next().unwrap_or_default() {
                 "public" => public = address,
                 "admin" => admin = address,
                 _ => {}

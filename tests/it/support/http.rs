@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -141,8 +141,8 @@ impl Answer {
 
 /// A connection that is kept open between requests.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    stream: TcpStream,
+pub(crate) struct Connection<S = TcpStream> {
+    stream: S,
     /// Bytes read beyond the last answer.
     rest: Vec<u8>,
 }
@@ -153,7 +153,18 @@ impl Connection {
             .await
             .map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, rest: Vec::new() })
+        Ok(Self::over(stream))
+    }
+
+    /// Closes with RST, the way a client does that crashes.
+    pub(crate) fn reset(self) {
+        self.stream.set_zero_linger().expect("a connected socket takes SO_LINGER");
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    pub(crate) fn over(stream: S) -> Self {
+        Self { stream, rest: Vec::new() }
     }
 
     pub(crate) async fn send(&mut self, request: &Request) -> std::io::Result<Answer> {
@@ -176,11 +187,6 @@ impl Connection {
     pub(crate) async fn is_closed_within(&mut self, patience: Duration) -> bool {
         let mut byte = [0; 1];
         matches!(timeout(patience, self.stream.read(&mut byte)).await, Ok(Ok(0) | Err(_)))
-    }
-
-    /// Closes with RST, the way a client does that crashes.
-    pub(crate) fn reset(self) {
-        self.stream.set_zero_linger().expect("a connected socket takes SO_LINGER");
     }
 
     async fn read_answer(&mut self) -> std::io::Result<Answer> {

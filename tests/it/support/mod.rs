@@ -4,11 +4,13 @@
 //! Nothing here calls into the library: what these tests claim, a person with `curl` could see.
 
 pub(crate) mod app;
+pub(crate) mod certificates;
 pub(crate) mod cluster;
 pub(crate) mod database;
 pub(crate) mod http;
 pub(crate) mod pgbouncer;
 pub(crate) mod signing;
+pub(crate) mod tls;
 
 pub(crate) use app::Setup;
 pub(crate) use database::{Backend, TestDatabase};

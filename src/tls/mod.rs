@@ -1,0 +1,14 @@
+//! TLS on our own listeners: which certificate we show, whose certificates we take, and how both
+//! are exchanged while connections are open.
+//!
+//! TLS 1.2 and 1.3 by rustls with ring; nothing older can be spoken. HTTP/2 is not offered: limits,
+//! timeouts and the handling of bodies that nobody reads are written for HTTP/1.1, and a webhook
+//! gains nothing from it. Knows nothing of HTTP or of the configuration's words.
+
+mod client;
+mod listener;
+mod material;
+
+pub use client::ClientCertificate;
+pub use listener::{ClientCertificates, TlsListener};
+pub use material::{Freshness, Material, TlsError, TlsFiles};
