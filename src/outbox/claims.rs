@@ -1,0 +1,173 @@
+//! What one lane has claimed: asks for more in time, keeps the leases, gives back what is not sent.
+//!
+//! A lane keeps about as many messages claimed as may be on their way, so that nobody waits for the
+//! database between two deliveries. What the lease does not cover any more is not given out. Knows
+//! nothing of destinations but their name.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::clock;
+use crate::store::outbox::{ClaimRequest, Claimed, Lease, Message};
+use crate::store::{Store, StoreError};
+use crate::telemetry::metrics::Metrics;
+
+/// Of the messages held, at most this part may be retries while others were never tried: slow
+/// failures leave room for first attempts.
+const RETRY_QUARTERS: usize = 3;
+
+/// The messages of one destination that this process holds and has not sent.
+pub(super) struct Claims {
+    store: Arc<dyn Store>,
+    metrics: Arc<Metrics>,
+    destination: Arc<str>,
+    concurrency: usize,
+    lease: Duration,
+    waiting: VecDeque<Held>,
+}
+
+/// A message whose lease this lane holds.
+#[derive(Clone)]
+pub(super) struct Held {
+    pub(super) message: Message,
+    token: uuid::Uuid,
+    pub(super) claimed_at: Instant,
+    /// By our own clock, which never stands still while the process does: after this somebody else
+    /// may have the message.
+    until: Instant,
+}
+
+impl Held {
+    pub(super) fn lease(&self) -> Lease {
+        Lease { id: self.message.id, token: self.token }
+    }
+
+    pub(super) fn is_retry(&self) -> bool {
+        self.message.attempts > 1
+    }
+}
+
+/// What a claim brought, and under which token.
+pub(super) struct Claim {
+    token: uuid::Uuid,
+    at: Instant,
+    /// There may be more.
+    pub(super) full: bool,
+    claimed: Claimed,
+}
+
+impl Claims {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        metrics: Arc<Metrics>,
+        destination: Arc<str>,
+        concurrency: usize,
+        lease: Duration,
+    ) -> Self {
+        Self { store, metrics, destination, concurrency, lease, waiting: VecDeque::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// How many more messages to claim, while `out` are with the destination: as many behind as may be
+    /// on their way.
+    pub(super) fn room(&self, out: usize) -> usize {
+        // Not for every message: half of what is kept behind must be gone.
+        if self.waiting.len() * 2 > self.concurrency {
+            return 0;
+        }
+        (2 * self.concurrency).saturating_sub(self.waiting.len() + out)
+    }
+
+    /// A claim for `room` messages, to be awaited anywhere. `flying`: retries that are on their way.
+    pub(super) fn claim(
+        &self,
+        room: usize,
+        flying: usize,
+    ) -> impl Future<Output = Result<Claim, StoreError>> + Send + use<> {
+        let retries = self.waiting.iter().filter(|held| held.is_retry()).count() + flying;
+        let most_retries = (2 * self.concurrency * RETRY_QUARTERS).div_ceil(4).saturating_sub(retries);
+        // A quarter at a time, so that a claim stays within its room, nearly.
+        let most_retries = most_retries.min(room.div_ceil(4));
+        let (store, lease, destination) = (self.store.clone(), self.lease, self.destination.clone());
+        async move {
+            let token = clock::new_id();
+            let at = Instant::now();
+            let request =
+                ClaimRequest { destination: &destination, most_new: room, most_retries, token, lease };
+            let mut claimed = store.claim_messages(&request).await?;
+            // New ones first: retries take what is left.
+            claimed.messages.sort_by_key(|message| message.attempts > 1);
+            let full = claimed.messages.len() + claimed.parked >= most_retries.max(1);
+            Ok(Claim { token, at, full, claimed })
+        }
+    }
+
+    /// Takes in what a claim brought; returns how many messages that is.
+    pub(super) fn take(&mut self, claim: Claim) -> usize {
+        let Claim { token, at, claimed, .. } = claim;
+        self.metrics.outbox.leases_expired(&self.destination, claimed.expired);
+        let until = at + self.lease;
+        let brought = claimed.messages.len();
+        let held = |message| Held { message, token, claimed_at: at, until };
+        self.waiting.extend(claimed.messages.into_iter().map(held));
+        brought
+    }
+
+    /// The next message to send.
+    pub(super) fn next(&mut self, now: Instant) -> Option<Held> {
+        loop {
+            let held = self.waiting.pop_front()?;
+            // Else the process stood still: somebody else may be sending it.
+            if held.until > now {
+                return Some(held);
+            }
+        }
+    }
+
+    /// Lengthens the leases of all that is held, and lets go of what is not held any more. What is
+    /// `flying` is finished in any case: its settlement finds out.
+    pub(super) async fn lengthen<'h>(&mut self, flying: impl Iterator<Item = &'h mut Held>) {
+        let mut flying: Vec<_> = flying.collect();
+        let held: Vec<Lease> =
+            self.waiting.iter().chain(flying.iter().map(|held| &**held)).map(Held::lease).collect();
+        if held.is_empty() {
+            return;
+        }
+        let until = Instant::now() + self.lease;
+        match self.store.extend_leases(&held, self.lease).await {
+            Ok(ids) => {
+                let ids: HashSet<_> = ids.into_iter().collect();
+                self.waiting.retain(|held| ids.contains(&held.message.id));
+                for held in self.waiting.iter_mut().chain(flying.drain(..)) {
+                    held.until = until;
+                }
+            }
+            Err(error) => tracing::warn!(
+                destination = &*self.destination,
+                error = &error as &dyn std::error::Error,
+                "leases could not be lengthened"
+            ),
+        }
+    }
+
+    /// Gives back what was claimed and not tried.
+    pub(super) async fn give_back(&mut self) {
+        let held: Vec<Lease> = self.waiting.drain(..).map(|held| held.lease()).collect();
+        if held.is_empty() {
+            return;
+        }
+        if let Err(error) = self.store.release_messages(&held).await {
+            tracing::warn!(
+                destination = &*self.destination,
+                error = &error as &dyn std::error::Error,
+                "claimed messages could not be given back; they come back when their lease ends"
+            );
+        }
+    }
+}
