@@ -1,8 +1,9 @@
 //! What one lane has claimed: asks for more in time, keeps the leases, gives back what is not sent.
 //!
 //! A lane keeps about as many messages claimed as may be on their way, so that nobody waits for the
-//! database between two deliveries. What the lease does not cover any more is not given out. Knows
-//! nothing of destinations but their name.
+//! database between two deliveries; from a fast destination's full outbox more, so that a claim lasts
+//! for a while. What the lease does not cover any more is not given out. Knows nothing of destinations
+//! but their name.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -18,6 +19,14 @@ use crate::telemetry::metrics::Metrics;
 /// Of the messages held, at most this part may be retries while others were never tried: slow
 /// failures leave room for first attempts.
 const RETRY_QUARTERS: usize = 3;
+/// When a full claim is used up sooner than this, the next one is twice as large …
+const TOO_SOON: Duration = Duration::from_millis(50);
+/// … and half as large when it lasted longer than this: what is kept behind is nobody else's.
+const TOO_LATE: Duration = Duration::from_millis(200);
+/// Where more are kept behind than may be on their way, not more messages than this …
+const MOST_BEHIND: usize = 512;
+/// … nor more bytes.
+const MOST_BYTES_BEHIND: usize = 8 * 1024 * 1024;
 
 /// The messages of one destination that this process holds and has not sent.
 pub(super) struct Claims {
@@ -27,6 +36,10 @@ pub(super) struct Claims {
     concurrency: usize,
     lease: Duration,
     waiting: VecDeque<Held>,
+    /// What is kept behind, as a multiple of `concurrency`.
+    behind: usize,
+    /// When the last claim was made, if it was full.
+    full_claim_at: Option<Instant>,
 }
 
 /// A message whose lease this lane holds.
@@ -56,6 +69,8 @@ pub(super) struct Claim {
     at: Instant,
     /// There may be more.
     pub(super) full: bool,
+    /// It brought all it asked for.
+    filled: bool,
     claimed: Claimed,
 }
 
@@ -67,21 +82,34 @@ impl Claims {
         concurrency: usize,
         lease: Duration,
     ) -> Self {
-        Self { store, metrics, destination, concurrency, lease, waiting: VecDeque::new() }
+        Self {
+            store,
+            metrics,
+            destination,
+            concurrency,
+            lease,
+            waiting: VecDeque::new(),
+            behind: 1,
+            full_claim_at: None,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// How many more messages to claim, while `out` are with the destination: as many behind as may be
-    /// on their way.
+    /// How many more messages to claim, while `out` are with the destination.
     pub(super) fn room(&self, out: usize) -> usize {
         // Not for every message: half of what is kept behind must be gone.
-        if self.waiting.len() * 2 > self.concurrency {
+        if self.waiting.len() * 2 > self.behind * self.concurrency {
             return 0;
         }
-        (2 * self.concurrency).saturating_sub(self.waiting.len() + out)
+        self.most_held().saturating_sub(self.waiting.len() + out)
+    }
+
+    /// On their way and behind.
+    fn most_held(&self) -> usize {
+        (1 + self.behind) * self.concurrency
     }
 
     /// A claim for `room` messages, to be awaited anywhere. `flying`: retries that are on their way.
@@ -91,7 +119,7 @@ impl Claims {
         flying: usize,
     ) -> impl Future<Output = Result<Claim, StoreError>> + Send + use<> {
         let retries = self.waiting.iter().filter(|held| held.is_retry()).count() + flying;
-        let most_retries = (2 * self.concurrency * RETRY_QUARTERS).div_ceil(4).saturating_sub(retries);
+        let most_retries = (self.most_held() * RETRY_QUARTERS).div_ceil(4).saturating_sub(retries);
         // A quarter at a time, so that a claim stays within its room, nearly.
         let most_retries = most_retries.min(room.div_ceil(4));
         let (store, lease, destination) = (self.store.clone(), self.lease, self.destination.clone());
@@ -104,12 +132,14 @@ impl Claims {
             // New ones first: retries take what is left.
             claimed.messages.sort_by_key(|message| message.attempts > 1);
             let full = claimed.messages.len() + claimed.parked >= most_retries.max(1);
-            Ok(Claim { token, at, full, claimed })
+            let filled = claimed.messages.len() >= room;
+            Ok(Claim { token, at, full, filled, claimed })
         }
     }
 
     /// Takes in what a claim brought; returns how many messages that is.
     pub(super) fn take(&mut self, claim: Claim) -> usize {
+        self.adapt(&claim);
         let Claim { token, at, claimed, .. } = claim;
         self.metrics.outbox.leases_expired(&self.destination, claimed.expired);
         let until = at + self.lease;
@@ -117,6 +147,23 @@ impl Claims {
         let held = |message| Held { message, token, claimed_at: at, until };
         self.waiting.extend(claimed.messages.into_iter().map(held));
         brought
+    }
+
+    /// Asks for more or fewer the next time.
+    fn adapt(&mut self, claim: &Claim) {
+        let lasted = self.full_claim_at.map(|last| claim.at.saturating_duration_since(last));
+        self.full_claim_at = claim.filled.then_some(claim.at);
+        let messages = &claim.claimed.messages;
+        let bytes: usize = messages.iter().map(|message| message.payload.len()).sum();
+        let behind = |times: usize| (times * self.concurrency, bytes / messages.len().max(1));
+        let fits = |(many, size): (usize, usize)| many <= MOST_BEHIND && many * size <= MOST_BYTES_BEHIND;
+        self.behind = match lasted {
+            Some(lasted) if lasted < TOO_SOON && claim.filled && fits(behind(2 * self.behind)) => {
+                2 * self.behind
+            }
+            Some(lasted) if lasted <= TOO_LATE && fits(behind(self.behind)) => self.behind,
+            Some(_) | None => (self.behind / 2).max(1),
+        };
     }
 
     /// The next message to send.

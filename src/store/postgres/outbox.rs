@@ -284,8 +284,8 @@ fn claimed(found: &[PgRow]) -> Result<Claimed, sqlx::Error> {
     let mut claimed = Claimed::default();
     for row in found {
         claimed.parked = usize::try_from(row.try_get::<i64, _>("parked")?).unwrap_or(usize::MAX);
+        claimed.expired = row.try_get::<i64, _>("expired")?.unsigned_abs();
         let Some(id) = row.try_get::<Option<Uuid>, _>("id")? else { continue };
-        claimed.expired += u64::from(row.try_get::<bool, _>("expired")?);
         claimed.messages.push(Message {
             id,
             aggregate_id: row.try_get("aggregate_id")?,
