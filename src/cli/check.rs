@@ -9,6 +9,7 @@ use clap::Args;
 use crate::config::Config;
 use crate::handler::Step;
 use crate::lifecycle::{SchemaError, prepare_schema};
+use crate::outbox::destination;
 
 use super::config_file::{ConfigFile, Workplace};
 use super::failure::{Failure, causes};
@@ -19,7 +20,8 @@ const CLOCKS_MAY_DIFFER: Duration = Duration::from_secs(1);
 /// How long the database may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Check the configuration, the database and every handler, without starting anything.
+/// Check the configuration, the database, every handler and every destination, without starting anything
+/// or sending a message.
 #[derive(Debug, Args)]
 pub(super) struct Check {
     #[command(flatten)]
@@ -66,6 +68,7 @@ impl Check {
         findings.say(Verdict::Good, "configuration", &self.file.name());
         findings.say(Verdict::Good, "retention", "no window contradicts another");
         about_sources(&config, &mut findings);
+        about_destinations(&config, &mut findings).await;
         for warning in &config.warnings {
             findings.say(
                 Verdict::Look,
@@ -117,6 +120,23 @@ fn about_sources(config: &Config, findings: &mut Findings) {
                 crate::config::duration::show(window),
             )),
             _ => {}
+        }
+    }
+}
+
+/// Each is reached as far as an attempt would before it sends something.
+async fn about_destinations(config: &Config, findings: &mut Findings) {
+    for spec in &config.destinations {
+        let about = format!("destination {}", spec.name);
+        let reached = match destination::open(spec) {
+            Ok(destination) => destination.probe().await,
+            Err(error) => Some(Err(causes(&error))),
+        };
+        match reached {
+            Some(Ok(how_far)) => findings.say(Verdict::Good, &about, &how_far),
+            // Messages wait for it and nothing is lost: `serve` works.
+            Some(Err(reason)) => findings.say(Verdict::Look, &about, &reason),
+            None => {}
         }
     }
 }

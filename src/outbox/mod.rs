@@ -20,6 +20,7 @@ mod hints;
 pub mod http;
 pub mod lane;
 pub mod pace;
+mod probe;
 pub mod relay;
 mod settler;
 pub mod verdict;
