@@ -21,7 +21,7 @@ const FIRST_LIMIT: Duration = Duration::from_secs(30);
 const WARM_UP: Duration = Duration::from_millis(500);
 const POLL_EVERY: Duration = Duration::from_micros(200);
 /// Messages of an idle measurement, each alone.
-const IDLE_MESSAGES: usize = 40;
+const IDLE_MESSAGES: usize = 20;
 /// Most milliseconds between the arrival of one and the writing of the next.
 const IDLE_PAUSE: std::ops::Range<u64> = 5..150;
 /// Latencies are kept in microseconds, with three significant digits.
