@@ -19,10 +19,9 @@ use crate::telemetry::metrics::Metrics;
 /// Of the messages held, at most this part may be retries while others were never tried: slow
 /// failures leave room for first attempts.
 const RETRY_QUARTERS: usize = 3;
-/// When a full claim is used up sooner than this, the next one is twice as large …
-const TOO_SOON: Duration = Duration::from_millis(50);
-/// … and half as large when it lasted longer than this: what is kept behind is nobody else's.
-const TOO_LATE: Duration = Duration::from_millis(200);
+/// What is kept behind should last this long at the pace at which it leaves, but not be less than may be on
+/// its way: a slow destination's messages stay free for other relays.
+const STOCK_LASTS: Duration = Duration::from_millis(50);
 /// Where more are kept behind than may be on their way, not more messages than this …
 const MOST_BEHIND: usize = 512;
 /// … nor more bytes.
@@ -36,10 +35,12 @@ pub(super) struct Claims {
     concurrency: usize,
     lease: Duration,
     waiting: VecDeque<Held>,
-    /// What is kept behind, as a multiple of `concurrency`.
+    /// How many are kept behind.
     behind: usize,
-    /// When the last claim was made, if it was full.
-    full_claim_at: Option<Instant>,
+    /// What has left since then, and its bytes.
+    paced_since: Instant,
+    left: usize,
+    left_bytes: usize,
 }
 
 /// A message whose lease this lane holds.
@@ -69,8 +70,6 @@ pub(super) struct Claim {
     at: Instant,
     /// There may be more.
     pub(super) full: bool,
-    /// It brought all it asked for.
-    filled: bool,
     claimed: Claimed,
 }
 
@@ -89,8 +88,10 @@ impl Claims {
             concurrency,
             lease,
             waiting: VecDeque::new(),
-            behind: 1,
-            full_claim_at: None,
+            behind: concurrency,
+            paced_since: Instant::now(),
+            left: 0,
+            left_bytes: 0,
         }
     }
 
@@ -101,7 +102,7 @@ impl Claims {
     /// How many more messages to claim, while `out` are with the destination.
     pub(super) fn room(&self, out: usize) -> usize {
         // Not for every message: half of what is kept behind must be gone.
-        if self.waiting.len() * 2 > self.behind * self.concurrency {
+        if self.waiting.len() * 2 > self.behind {
             return 0;
         }
         self.most_held().saturating_sub(self.waiting.len() + out)
@@ -109,7 +110,7 @@ impl Claims {
 
     /// On their way and behind.
     fn most_held(&self) -> usize {
-        (1 + self.behind) * self.concurrency
+        self.behind + self.concurrency
     }
 
     /// A claim for `room` messages, to be awaited anywhere. `flying`: retries that are on their way.
@@ -132,14 +133,13 @@ impl Claims {
             // New ones first: retries take what is left.
             claimed.messages.sort_by_key(|message| message.attempts > 1);
             let full = claimed.messages.len() + claimed.parked >= most_retries.max(1);
-            let filled = claimed.messages.len() >= room;
-            Ok(Claim { token, at, full, filled, claimed })
+            Ok(Claim { token, at, full, claimed })
         }
     }
 
     /// Takes in what a claim brought; returns how many messages that is.
     pub(super) fn take(&mut self, claim: Claim) -> usize {
-        self.adapt(&claim);
+        self.adapt(Instant::now());
         let Claim { token, at, claimed, .. } = claim;
         self.metrics.outbox.leases_expired(&self.destination, claimed.expired);
         let until = at + self.lease;
@@ -149,21 +149,17 @@ impl Claims {
         brought
     }
 
-    /// Asks for more or fewer the next time.
-    fn adapt(&mut self, claim: &Claim) {
-        let lasted = self.full_claim_at.map(|last| claim.at.saturating_duration_since(last));
-        self.full_claim_at = claim.filled.then_some(claim.at);
-        let messages = &claim.claimed.messages;
-        let bytes: usize = messages.iter().map(|message| message.payload.len()).sum();
-        let behind = |times: usize| (times * self.concurrency, bytes / messages.len().max(1));
-        let fits = |(many, size): (usize, usize)| many <= MOST_BEHIND && many * size <= MOST_BYTES_BEHIND;
-        self.behind = match lasted {
-            Some(lasted) if lasted < TOO_SOON && claim.filled && fits(behind(2 * self.behind)) => {
-                2 * self.behind
-            }
-            Some(lasted) if lasted <= TOO_LATE && fits(behind(self.behind)) => self.behind,
-            Some(_) | None => (self.behind / 2).max(1),
-        };
+    /// Keeps as many behind as leave in a while.
+    fn adapt(&mut self, now: Instant) {
+        let took = now.saturating_duration_since(self.paced_since);
+        if took < STOCK_LASTS {
+            return;
+        }
+        let stocks = usize::try_from(took.as_micros() / STOCK_LASTS.as_micros()).unwrap_or(usize::MAX);
+        let size = (self.left_bytes / self.left.max(1)).max(1);
+        let most = MOST_BEHIND.min(MOST_BYTES_BEHIND / size);
+        self.behind = (self.left / stocks.max(1)).min(most).max(self.concurrency);
+        (self.paced_since, self.left, self.left_bytes) = (now, 0, 0);
     }
 
     /// The next message to send.
@@ -172,6 +168,8 @@ impl Claims {
             let held = self.waiting.pop_front()?;
             // Else the process stood still: somebody else may be sending it.
             if held.until > now {
+                self.left += 1;
+                self.left_bytes += held.message.payload.len();
                 return Some(held);
             }
         }
