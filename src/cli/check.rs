@@ -12,6 +12,7 @@ use crate::config::{Config, SourceConfig};
 use crate::envelope::Locator;
 use crate::handler::Step;
 use crate::lifecycle::{SchemaError, prepare_schema};
+use crate::outbox::destination;
 use crate::signature::HandshakeKind;
 use crate::source::ReplayGuard;
 use crate::tls::{Freshness, Material};
@@ -25,7 +26,8 @@ const CLOCKS_MAY_DIFFER: Duration = Duration::from_secs(1);
 /// How long the database may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Check the configuration, the database and every handler, without starting anything.
+/// Check the configuration, the database, every handler and every destination, without starting anything
+/// or sending a message.
 #[derive(Debug, Args)]
 pub(super) struct Check {
     #[command(flatten)]
@@ -73,6 +75,7 @@ impl Check {
         findings.say(Verdict::Good, "retention", "no window contradicts another");
         about_certificates(&config, &mut findings);
         about_sources(&config, &mut findings);
+        about_destinations(&config, &mut findings).await;
         for warning in &config.warnings {
             findings.say(
                 Verdict::Look,
@@ -191,6 +194,23 @@ fn about_replays(config: &Config, source: &SourceConfig, about: &str, findings: 
         findings.say(Verdict::Look, about, &format!(
             "the event id is in {place}, which is not signed: a captured delivery can be sent again under another id, {how_long}; replay_guard = \"body\" lets each body take effect once, event_id with places in the body is better still"
         ));
+    }
+}
+
+/// Each is reached as far as an attempt would before it sends something.
+async fn about_destinations(config: &Config, findings: &mut Findings) {
+    for spec in &config.destinations {
+        let about = format!("destination {}", spec.name);
+        let reached = match destination::open(spec) {
+            Ok(destination) => destination.probe().await,
+            Err(error) => Some(Err(causes(&error))),
+        };
+        match reached {
+            Some(Ok(how_far)) => findings.say(Verdict::Good, &about, &how_far),
+            // Messages wait for it and nothing is lost: `serve` works.
+            Some(Err(reason)) => findings.say(Verdict::Look, &about, &reason),
+            None => {}
+        }
     }
 }
 

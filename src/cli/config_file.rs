@@ -64,6 +64,17 @@ impl Workplace {
         Ok(Self { config, store, clock })
     }
 
+    /// Opens it, works there, and closes it whatever came of it.
+    pub(super) async fn visit(
+        file: &ConfigFile,
+        work: impl AsyncFnOnce(&Self) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let place = Self::open(file).await?;
+        let result = work(&place).await;
+        place.store.close().await;
+        result
+    }
+
     /// Every dedup scope, once.
     pub(super) fn consumers(&self) -> Vec<String> {
         let mut consumers: Vec<_> =

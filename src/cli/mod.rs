@@ -16,6 +16,7 @@ mod playground;
 mod prune;
 mod relay;
 mod secret;
+mod selection;
 mod send;
 mod serve;
 mod table;

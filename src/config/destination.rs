@@ -68,6 +68,9 @@ pub struct DestinationSection {
     /// … or one that fails when it is this old.
     #[serde(default = "max_age", deserialize_with = "duration::deserialize")]
     pub max_age: Duration,
+    /// How long the receiver remembers `Idempotency-Key`s. Unset: not known.
+    #[serde(default, deserialize_with = "duration::option::deserialize")]
+    pub keys_kept: Option<Duration>,
     /// The longest pause after a first failure; doubled after each further one …
     #[serde(default = "backoff_first", deserialize_with = "duration::deserialize")]
     pub backoff_first: Duration,
@@ -187,6 +190,15 @@ impl DestinationSection {
             if number == 0 {
                 report.error(&format!("{at}.{key}"), "write a number from 1 up");
             }
+        }
+        if self.keys_kept.is_some_and(|kept| kept < self.max_age) {
+            report.warn(
+                &format!("{at}.keys_kept"),
+                format!(
+                    "messages are tried for {} (max_age), longer than the receiver remembers that it had one; a late attempt could take effect twice. Shorten max_age, or tell apart by what is in the message",
+                    show(self.max_age)
+                ),
+            );
         }
         for (key, time) in [("connect_timeout", self.connect_timeout), ("timeout", self.timeout)] {
             if time.is_zero() || time > LONGEST_TIMEOUT {

@@ -114,7 +114,15 @@ impl Written {
                 Some((format!("source[{number}].retry_horizon"), source.retry_horizon.or_else(known)?))
             })
             .collect();
-        self.retention.check(&horizons, report);
+        let receivers: Vec<_> = self
+            .destination
+            .iter()
+            .enumerate()
+            .filter_map(|(number, section)| {
+                Some((format!("destination[{number}].keys_kept"), section.keys_kept?))
+            })
+            .collect();
+        self.retention.check(&horizons, &receivers, report);
         self.inbox.check(self.database.max_connections, report);
         self.relay.check(report);
         self.log.check(report);

@@ -81,7 +81,13 @@ impl Retention {
     }
 
     /// `horizons`: how long each source's sender retries, with the key that says so.
-    pub(super) fn check(&self, horizons: &[(String, Duration)], report: &mut Report) {
+    /// `receivers`: how long each destination's receiver remembers keys.
+    pub(super) fn check(
+        &self,
+        horizons: &[(String, Duration)],
+        receivers: &[(String, Duration)],
+        report: &mut Report,
+    ) {
         for (key, window) in [
             ("processed_events", self.processed_events),
             ("idempotency_keys", self.idempotency_keys),
@@ -120,6 +126,14 @@ impl Retention {
                 "sent messages would be deleted after {}, not later than the answers ({}) that tell of them; set outbox_sent to more than {1}",
                 show(self.outbox_sent), show(self.idempotency_keys),
             ));
+        }
+        for (key, kept) in receivers {
+            if self.outbox_sent <= *kept {
+                report.error(key, format!(
+                    "this receiver remembers keys for {}, but sent messages are deleted after {} (retention.outbox_sent), so a second delivery could not be compared with the first; set retention.outbox_sent to more than {0}",
+                    show(*kept), show(self.outbox_sent),
+                ));
+            }
         }
         for (key, horizon) in horizons {
             if self.processed_events < *horizon {

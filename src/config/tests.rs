@@ -204,6 +204,12 @@ the configuration cannot be used: 11 problems
 }
 
 #[test]
+fn sent_messages_outlast_the_keys_of_their_receiver() {
+    let told = wrong("[[destination]]\nname = \"crm\"\nurl = \"https://crm.example/\"\nkeys_kept = \"8d\"\n");
+    assert!(told.contains("destination[0].keys_kept: this receiver remembers keys for 8d, but sent messages are deleted after 8d"), "{told}");
+}
+
+#[test]
 fn retention_windows_that_contradict_each_other_are_refused_in_words() {
     assert_snapshot!(wrong(&format!("
 [retention]

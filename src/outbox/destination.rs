@@ -21,6 +21,12 @@ use crate::store::outbox::Message;
 pub trait Destination: Send + Sync + 'static {
     /// Makes one attempt. `now`: what a signature says it was made at.
     async fn deliver(&self, message: &Message, now: DateTime<Utc>) -> Answer;
+
+    /// Whether it can be reached, without sending anything: how far that went, or why not and the way
+    /// out. `None`: there is no way to tell.
+    async fn probe(&self) -> Option<Result<String, String>> {
+        None
+    }
 }
 
 /// What came back from an attempt.

@@ -14,6 +14,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, Url};
 
 use super::destination::{Answer, Destination, Meaning};
+use super::probe;
 use crate::signature::Verifier;
 use crate::store::outbox::Message;
 
@@ -142,6 +143,10 @@ impl Destination for HttpDestination {
             Ok(response) => self.read(response, now).await,
             Err(error) => Answer::none(Meaning::Failed { retry_after: None }, explain(error)),
         }
+    }
+
+    async fn probe(&self) -> Option<Result<String, String>> {
+        Some(probe::reach(&self.spec.url, self.spec.connect_timeout).await)
     }
 }
 

@@ -6,18 +6,21 @@
 //! process may die: then the message is delivered again, under the same id. *At least once*, never
 //! less; the receiver's dedup makes it once.
 //!
-//! In the order of a message's way: [`forward`] writes, [`lane`] claims and delivers, [`destination`]
-//! is where to, [`verdict`] decides what follows from an answer, `settler` notes it, [`relay`] keeps
+//! In the order of a message's way: [`forward`] writes, [`lane`] claims (`claims`) and delivers as far
+//! as `gate` lets it, [`destination`] is where to, [`verdict`] decides what follows from an answer, `settler` notes it, [`relay`] keeps
 //! all of it running.
 
 pub mod backoff;
 pub mod breaker;
+mod claims;
 pub mod destination;
 pub mod forward;
+mod gate;
 mod hints;
 pub mod http;
 pub mod lane;
 pub mod pace;
+mod probe;
 pub mod relay;
 mod settler;
 pub mod verdict;

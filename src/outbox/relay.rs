@@ -9,17 +9,23 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Hints;
 use super::destination::{self, Destination, DestinationSpec, OpenError};
 use super::lane::{Lane, LaneParts, States};
 use super::settler;
+use crate::store::Store;
 
 /// Results that wait to be noted.
 const RESULTS: usize = 1024;
 /// Counting the outbox may cost a scan of an index: not more often than this.
 const SAMPLE_EVERY: Duration = Duration::from_secs(15);
+/// How often to look for messages that wait for nothing, at most …
+const FREE_EVERY: Duration = Duration::from_secs(15);
+/// … and so that looking takes no more than this part of the time: it reads all that wait.
+const FREE_PART: u32 = 50;
 /// Pause before listening again after the connection was lost.
 const LISTEN_AGAIN: Duration = Duration::from_secs(1);
 
@@ -101,7 +107,8 @@ pub async fn run(relay: Relay, stop: CancellationToken) {
     let (publish, states) = watch::channel(States::default());
     let mut beside = JoinSet::new();
     beside.spawn(read_states(parts.clone(), publish));
-    beside.spawn(sample(parts.clone(), names));
+    beside.spawn(sample(parts.clone(), names.clone()));
+    beside.spawn(free_orphans(parts.store.clone(), hints.clone(), names));
     if listen {
         beside.spawn(listen_for_hints(parts.clone(), hints.clone()));
     }
@@ -170,6 +177,32 @@ async fn sample(parts: LaneParts, names: Vec<Arc<str>>) {
             unknown_told = unknown.is_some();
         }
         tokio::time::sleep(SAMPLE_EVERY).await;
+    }
+}
+
+/// Frees what waits for a message that somebody has deleted by hand.
+async fn free_orphans(store: Arc<dyn Store>, hints: Hints, names: Vec<Arc<str>>) {
+    loop {
+        let started = Instant::now();
+        for name in &names {
+            match store.free_orphans(name).await {
+                Ok(0) => {}
+                Ok(messages) => {
+                    tracing::warn!(
+                        destination = &**name,
+                        messages,
+                        "messages waited for others that are gone; they go on"
+                    );
+                    hints.ring(name);
+                }
+                Err(error) => tracing::debug!(
+                    destination = &**name,
+                    error = &error as &dyn std::error::Error,
+                    "cannot look for messages that wait for nothing"
+                ),
+            }
+        }
+        tokio::time::sleep(FREE_EVERY.max(started.elapsed() * FREE_PART)).await;
     }
 }
 

@@ -1,6 +1,8 @@
-//! Notes what became of attempts: many in one transaction, without a timer.
+//! Notes what became of attempts: many in one transaction.
 //!
-//! The first result opens a batch and whatever waits already joins it. While the database is away the
+//! The first result opens a batch and whatever waits already joins it. Nobody waits for the note but the
+//! next message of an aggregate: while many results come and none of them frees one, the settler rests
+//! between two batches, which makes them larger. While the database is away the
 //! results are kept and tried again, as long as their leases can last; after that the messages are
 //! somebody else's, and are delivered again.
 
@@ -15,7 +17,11 @@ use crate::store::Store;
 use crate::store::outbox::Settlement;
 
 /// Most results in one transaction.
-const MAX_BATCH: usize = 256;
+const MAX_BATCH: usize = 512;
+/// A batch of this size says that many results come …
+const BUSY_BATCH: usize = 16;
+/// … and that more together cost less.
+const REST: Duration = Duration::from_millis(10);
 /// Pause between two attempts to note the same results.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
@@ -34,12 +40,16 @@ pub(super) async fn run(
 ) {
     let mut batch: Vec<Result> = Vec::with_capacity(MAX_BATCH);
     while results.recv_many(&mut batch, MAX_BATCH).await > 0 {
-        settle(&*store, &batch, &hints, patience).await;
+        let freed = settle(&*store, &batch, &hints, patience).await;
+        if !freed && (BUSY_BATCH..MAX_BATCH).contains(&batch.len()) {
+            tokio::time::sleep(REST).await;
+        }
         batch.clear();
     }
 }
 
-async fn settle(store: &dyn Store, batch: &[Result], hints: &Hints, patience: Duration) {
+/// Whether messages were freed that waited for these.
+async fn settle(store: &dyn Store, batch: &[Result], hints: &Hints, patience: Duration) -> bool {
     let settlements: Vec<Settlement> = batch.iter().map(|result| result.settlement.clone()).collect();
     let give_up = Instant::now() + patience;
     let mut told = false;
@@ -56,7 +66,7 @@ async fn settle(store: &dyn Store, batch: &[Result], hints: &Hints, patience: Du
                 if settled.unparked {
                     batch.iter().for_each(|result| hints.ring(&result.destination));
                 }
-                return;
+                return settled.unparked;
             }
             Err(error) if Instant::now() >= give_up => {
                 tracing::error!(
@@ -64,7 +74,7 @@ async fn settle(store: &dyn Store, batch: &[Result], hints: &Hints, patience: Du
                     messages = settlements.len(),
                     "what became of messages could not be noted; those that arrived are delivered again"
                 );
-                return;
+                return false;
             }
             Err(error) => {
                 if !told {

@@ -149,6 +149,10 @@ impl OutboxStore for AwaitedStore {
         self.there()?.release_messages(held).await
     }
 
+    async fn free_orphans(&self, destination: &str) -> Result<u64, StoreError> {
+        self.there()?.free_orphans(destination).await
+    }
+
     async fn outbox_hints(&self) -> Result<Option<Box<dyn OutboxHints>>, StoreError> {
         self.there()?.outbox_hints().await
     }

@@ -28,6 +28,9 @@ pub trait OutboxStore: Send + Sync {
     async fn settle_messages(&self, settlements: &[Settlement]) -> Result<Settled, StoreError>;
     /// Gives back what was claimed and not tried.
     async fn release_messages(&self, held: &[Lease]) -> Result<(), StoreError>;
+    /// Frees messages that wait for one that is not there any more (somebody deleted it by hand);
+    /// returns how many. Such a message would wait for ever.
+    async fn free_orphans(&self, destination: &str) -> Result<u64, StoreError>;
     /// Hints that something was written; `None` where the database cannot give any.
     async fn outbox_hints(&self) -> Result<Option<Box<dyn OutboxHints>>, StoreError>;
 

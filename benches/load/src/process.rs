@@ -37,7 +37,14 @@ pub(crate) struct ServerProcess {
 
 impl ServerProcess {
     /// Starts a server and waits until `GET /readyz` says 200. Its output goes to `log`.
-    pub(crate) async fn start(mut command: Command, address: SocketAddr, log: &Path) -> Result<Self> {
+    pub(crate) async fn start(command: Command, address: SocketAddr, log: &Path) -> Result<Self> {
+        let mut server = Self::spawn(command, address, log)?;
+        server.wait_until_ready().await?;
+        Ok(server)
+    }
+
+    /// Starts a process that takes no requests at `address`, or is not waited for.
+    pub(crate) fn spawn(mut command: Command, address: SocketAddr, log: &Path) -> Result<Self> {
         let output = File::create(log)?;
         let child = command
             .stdin(Stdio::null())
@@ -46,9 +53,7 @@ impl ServerProcess {
             .process_group(0)
             .spawn()
             .with_context(|| format!("cannot start {}", command.get_program().display()))?;
-        let mut server = Self { child, log: log.to_owned(), address };
-        server.wait_until_ready().await?;
-        Ok(server)
+        Ok(Self { child, log: log.to_owned(), address })
     }
 
     pub(crate) fn pid(&self) -> u32 {

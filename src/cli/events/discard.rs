@@ -1,10 +1,12 @@
 //! `hooklatch events discard`: removes dead letters without applying them.
 
 use clap::Args;
+use uuid::Uuid;
 
 use super::super::config_file::{ConfigFile, Workplace};
 use super::super::failure::Failure;
-use super::letters::{Chosen, confirm};
+use super::super::selection::{agreed, work_off};
+use super::letters::Chosen;
 
 /// Remove dead letters without applying them. Their bodies are gone then.
 #[derive(Debug, Args)]
@@ -20,26 +22,18 @@ pub(in super::super) struct Discard {
 
 impl Discard {
     pub(super) async fn run(self) -> Result<(), Failure> {
-        let place = Workplace::open(&self.file).await?;
-        let result = self.discard(&place).await;
-        place.store.close().await;
-        result
+        Workplace::visit(&self.file, async |place| self.discard(place).await).await
     }
 
     async fn discard(&self, place: &Workplace) -> Result<(), Failure> {
         let store = &*place.store;
-        let count = self.chosen.count(store).await?;
-        if count == 0 {
-            println!("there are no such dead letters");
+        let agreed = agreed(&self.chosen, store, |_| self.yes, |all| format!("remove {all} for good"));
+        if agreed.await?.is_none() {
             return Ok(());
         }
-        confirm(self.yes, &format!("remove {count} dead letter(s) for good"))?;
-        let mut gone = 0;
-        let mut pages = self.chosen.pages();
-        while let Some(page) = pages.next(store).await? {
-            let ids: Vec<_> = page.iter().map(|letter| letter.id).collect();
-            gone += store.discard_dead_letters(&ids).await?;
-        }
+        let discard =
+            async |ids: &[Uuid]| -> Result<u64, Failure> { Ok(store.discard_dead_letters(ids).await?) };
+        let gone = work_off(&self.chosen, store, discard).await?;
         println!("{gone} dead letter(s) discarded");
         Ok(())
     }

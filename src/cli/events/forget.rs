@@ -8,7 +8,7 @@ use crate::event::EventKey;
 
 use super::super::config_file::{ConfigFile, Workplace};
 use super::super::failure::Failure;
-use super::letters::confirm;
+use super::super::selection::confirm;
 
 /// Forget that an event was processed: its next delivery is new and takes effect again.
 #[derive(Debug, Args)]
@@ -28,10 +28,7 @@ pub(in super::super) struct Forget {
 
 impl Forget {
     pub(super) async fn run(self) -> Result<(), Failure> {
-        let place = Workplace::open(&self.file).await?;
-        let result = self.forget(&place).await;
-        place.store.close().await;
-        result
+        Workplace::visit(&self.file, async |place| self.forget(place).await).await
     }
 
     async fn forget(&self, place: &Workplace) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! Which dead letters an operator means, and whether the operator means it.
+//! Which dead letters an operator means.
 
 use clap::Args;
 use uuid::Uuid;
@@ -7,6 +7,7 @@ use crate::clock;
 use crate::store::{DeadLetter, DeadLetterFilter, Store, StoreError};
 
 use super::super::Failure;
+use super::super::selection::Selection;
 
 /// Dead letters read at a time.
 const PAGE: u32 = 100;
@@ -35,37 +36,56 @@ impl Chosen {
         !self.ids.is_empty() || self.event_id.is_some()
     }
 
-    /// How many there are now.
-    pub(super) async fn count(&self, store: &dyn Store) -> Result<u64, Failure> {
+    /// Reads them a page at a time, oldest first. Those that die from now on are left out: a retry
+    /// that fails again must not come round for ever. Ids grow with time.
+    pub(super) fn pages(&self) -> Pages {
+        Pages { named: 0, after: None, until: clock::new_id(), done: false }
+    }
+}
+
+impl Selection for Chosen {
+    const CALLED: &'static str = "dead letter(s)";
+    type Place = Pages;
+
+    async fn count(&self, store: &dyn Store) -> Result<u64, Failure> {
         let mut count = 0;
         let mut pages = self.pages();
-        while let Some(page) = pages.next(store).await? {
+        while let Some(page) = pages.next(self, store).await? {
             count += page.len() as u64;
         }
         Ok(count)
     }
 
-    /// Reads them a page at a time, oldest first. Those that die from now on are left out: a retry
-    /// that fails again must not come round for ever. Ids grow with time.
-    pub(super) fn pages(&self) -> Pages<'_> {
-        Pages { chosen: self, ids: self.ids.iter(), after: None, until: clock::new_id(), done: false }
+    async fn page(
+        &self,
+        store: &dyn Store,
+        after: Option<Pages>,
+    ) -> Result<Option<(Vec<Uuid>, Pages)>, Failure> {
+        let mut pages = after.unwrap_or_else(|| self.pages());
+        let page = pages.next(self, store).await?;
+        Ok(page.map(|page| (page.iter().map(|letter| letter.id).collect(), pages)))
     }
 }
 
-/// The dead letters that were chosen, a page at a time.
-pub(super) struct Pages<'c> {
-    chosen: &'c Chosen,
-    ids: std::slice::Iter<'c, Uuid>,
+/// How far the dead letters that were chosen have been read.
+pub(super) struct Pages {
+    /// Of the ids that were named.
+    named: usize,
     after: Option<Uuid>,
     until: Uuid,
     done: bool,
 }
 
-impl Pages<'_> {
+impl Pages {
     /// The next page; `None` after the last.
-    pub(super) async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<DeadLetter>>, Failure> {
-        if !self.chosen.ids.is_empty() {
-            let Some(id) = self.ids.next() else { return Ok(None) };
+    pub(super) async fn next(
+        &mut self,
+        chosen: &Chosen,
+        store: &dyn Store,
+    ) -> Result<Option<Vec<DeadLetter>>, Failure> {
+        if !chosen.ids.is_empty() {
+            let Some(id) = chosen.ids.get(self.named) else { return Ok(None) };
+            self.named += 1;
             let filter = DeadLetterFilter { id: Some(*id), limit: 1, ..DeadLetterFilter::default() };
             let found = store.dead_letters(&filter).await?;
             if found.is_empty() {
@@ -78,7 +98,7 @@ impl Pages<'_> {
         if self.done {
             return Ok(None);
         }
-        let mut page = self.read(store).await?;
+        let mut page = self.read(chosen, store).await?;
         let read = page.len();
         page.retain(|letter| letter.id < self.until);
         self.done = page.len() < PAGE as usize || page.len() < read;
@@ -86,22 +106,14 @@ impl Pages<'_> {
         Ok(Some(page).filter(|page| !page.is_empty()))
     }
 
-    async fn read(&self, store: &dyn Store) -> Result<Vec<DeadLetter>, StoreError> {
+    async fn read(&self, chosen: &Chosen, store: &dyn Store) -> Result<Vec<DeadLetter>, StoreError> {
         let filter = DeadLetterFilter {
-            source: self.chosen.source.clone(),
-            event_id: self.chosen.event_id.clone(),
+            source: chosen.source.clone(),
+            event_id: chosen.event_id.clone(),
             id: None,
             after: self.after,
             limit: PAGE,
         };
         store.dead_letters(&filter).await
     }
-}
-
-/// Goes on only with `--yes`; otherwise says what would happen.
-pub(super) fn confirm(yes: bool, what: &str) -> Result<(), Failure> {
-    if yes {
-        return Ok(());
-    }
-    Err(Failure::usage(format!("this would {what}; add --yes to do it")))
 }

@@ -14,8 +14,9 @@ use crate::telemetry::metrics::Metrics;
 
 use super::super::config_file::{ConfigFile, Workplace};
 use super::super::failure::{Failure, causes};
+use super::super::selection::agreed;
 use super::super::table;
-use super::letters::{Chosen, confirm};
+use super::letters::Chosen;
 
 /// Apply dead letters again, now that what stood in their way is gone.
 #[derive(Debug, Args)]
@@ -31,21 +32,16 @@ pub(in super::super) struct Retry {
 
 impl Retry {
     pub(super) async fn run(self) -> Result<(), Failure> {
-        let place = Workplace::open(&self.file).await?;
-        let result = self.retry(&place).await;
-        place.store.close().await;
-        result
+        Workplace::visit(&self.file, async |place| self.retry(place).await).await
     }
 
     async fn retry(&self, place: &Workplace) -> Result<(), Failure> {
-        let count = self.chosen.count(&*place.store).await?;
-        if count == 0 {
-            println!("there are no such dead letters");
+        // One that was named can be retried as it is: if it fails again, nothing has changed.
+        let agrees = |count| self.yes || (count == 1 && self.chosen.names_them());
+        let agreed = agreed(&self.chosen, &*place.store, agrees, |all| format!("apply {all} again"));
+        if agreed.await?.is_none() {
             return Ok(());
         }
-        // One that was named can be retried as it is: if it fails again, nothing has changed.
-        let is_plain = count == 1 && self.chosen.names_them();
-        confirm(self.yes || is_plain, &format!("apply {count} dead letter(s) again"))?;
         let inbox = app::start_inbox(
             &place.store,
             &place.config,
@@ -64,7 +60,7 @@ impl Retry {
         let mut tally: BTreeMap<String, u64> = BTreeMap::new();
         let mut failed = false;
         let mut pages = self.chosen.pages();
-        while let Some(page) = pages.next(&*place.store).await? {
+        while let Some(page) = pages.next(&self.chosen, &*place.store).await? {
             for letter in page {
                 let labels =
                     [letter.id.to_string(), letter.source.clone(), table::cell(&letter.key.event_id)];

@@ -3,10 +3,11 @@
 use clap::Args;
 use uuid::Uuid;
 
+use crate::store::Store;
 use crate::store::outbox::{MessageFilter, MessageState};
-use crate::store::{Store, StoreError};
 
 use super::super::Failure;
+use super::super::selection::Selection;
 
 /// Messages read at a time.
 const PAGE: u32 = 500;
@@ -52,9 +53,13 @@ impl Chosen {
             limit: PAGE,
         }
     }
+}
 
-    /// How many there are now.
-    pub(super) async fn count(&self, store: &dyn Store) -> Result<u64, Failure> {
+impl Selection for Chosen {
+    const CALLED: &'static str = "message(s)";
+    type Place = i64;
+
+    async fn count(&self, store: &dyn Store) -> Result<u64, Failure> {
         let count = store.count_messages(&self.filter(None)).await?;
         if count == 0 && self.names_them() {
             return Err(Failure::new(
@@ -64,23 +69,9 @@ impl Chosen {
         Ok(count)
     }
 
-    /// The ids of the next page, and where the one after it begins; `None` after the last.
-    pub(super) async fn page(
-        &self,
-        store: &dyn Store,
-        after: Option<i64>,
-    ) -> Result<Option<(Vec<Uuid>, Option<i64>)>, StoreError> {
+    async fn page(&self, store: &dyn Store, after: Option<i64>) -> Result<Option<(Vec<Uuid>, i64)>, Failure> {
         let page = store.messages(&self.filter(after)).await?;
-        let next = page.last().map(|message| message.sequence);
-        let ids: Vec<_> = page.iter().map(|message| message.id).collect();
-        Ok((!ids.is_empty()).then_some((ids, next)))
+        let end = page.last().map(|message| message.sequence);
+        Ok(end.map(|end| (page.iter().map(|message| message.id).collect(), end)))
     }
-}
-
-/// Goes on only with `--yes`; otherwise says what would happen.
-pub(super) fn confirm(yes: bool, what: &str) -> Result<(), Failure> {
-    if yes {
-        return Ok(());
-    }
-    Err(Failure::usage(format!("this would {what}; add --yes to do it")))
 }

@@ -1,10 +1,12 @@
 //! `hooklatch outbox discard`: deletes messages that were not sent.
 
 use clap::Args;
+use uuid::Uuid;
 
 use super::super::config_file::{ConfigFile, Workplace};
 use super::super::failure::Failure;
-use super::chosen::{Chosen, confirm};
+use super::super::selection::{agreed, work_off};
+use super::chosen::Chosen;
 
 /// Delete messages that were not sent. Their bodies are gone then; what waited for them goes on.
 #[derive(Debug, Args)]
@@ -20,25 +22,15 @@ pub(in super::super) struct Discard {
 
 impl Discard {
     pub(super) async fn run(self) -> Result<(), Failure> {
-        let place = Workplace::open(&self.file).await?;
-        let result = self.discard(&place).await;
-        place.store.close().await;
-        result
+        Workplace::visit(&self.file, async |place| self.discard(place).await).await
     }
 
     async fn discard(&self, place: &Workplace) -> Result<(), Failure> {
         let store = &*place.store;
-        let count = self.chosen.count(store).await?;
-        if count == 0 {
-            println!("there are no such messages");
-            return Ok(());
-        }
-        confirm(self.yes, &format!("delete {count} message(s) for good"))?;
-        let (mut after, mut gone) = (None, 0);
-        while let Some((ids, next)) = self.chosen.page(store, after).await? {
-            gone += store.discard_messages(&ids).await?;
-            after = next;
-        }
+        let agreed = agreed(&self.chosen, store, |_| self.yes, |all| format!("delete {all} for good"));
+        let Some(count) = agreed.await? else { return Ok(()) };
+        let discard = async |ids: &[Uuid]| -> Result<u64, Failure> { Ok(store.discard_messages(ids).await?) };
+        let gone = work_off(&self.chosen, store, discard).await?;
         println!("{gone} of {count} message(s) discarded; others are on their way");
         Ok(())
     }

@@ -1,10 +1,12 @@
 //! `hooklatch outbox retry`: tries messages again that were given up or wait.
 
 use clap::Args;
+use uuid::Uuid;
 
 use super::super::config_file::{ConfigFile, Workplace};
 use super::super::failure::Failure;
-use super::chosen::{Chosen, confirm};
+use super::super::selection::{agreed, work_off};
+use super::chosen::Chosen;
 
 /// Try messages again at once that were given up or wait for their next attempt. Their order stays.
 #[derive(Debug, Args)]
@@ -20,25 +22,16 @@ pub(in super::super) struct Retry {
 
 impl Retry {
     pub(super) async fn run(self) -> Result<(), Failure> {
-        let place = Workplace::open(&self.file).await?;
-        let result = self.retry(&place).await;
-        place.store.close().await;
-        result
+        Workplace::visit(&self.file, async |place| self.retry(place).await).await
     }
 
     async fn retry(&self, place: &Workplace) -> Result<(), Failure> {
         let store = &*place.store;
-        let count = self.chosen.count(store).await?;
-        if count == 0 {
-            println!("there are no such messages");
-            return Ok(());
-        }
-        confirm(self.yes || self.chosen.names_them(), &format!("try {count} message(s) again"))?;
-        let (mut after, mut revived) = (None, 0);
-        while let Some((ids, next)) = self.chosen.page(store, after).await? {
-            revived += store.revive_messages(&ids).await?;
-            after = next;
-        }
+        let agrees = |_| self.yes || self.chosen.names_them();
+        let agreed = agreed(&self.chosen, store, agrees, |all| format!("try {all} again"));
+        let Some(count) = agreed.await? else { return Ok(()) };
+        let revive = async |ids: &[Uuid]| -> Result<u64, Failure> { Ok(store.revive_messages(ids).await?) };
+        let revived = work_off(&self.chosen, store, revive).await?;
         println!(
             "{revived} of {count} message(s) are tried again; others wait for an earlier one or are on their way"
         );

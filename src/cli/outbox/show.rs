@@ -30,10 +30,7 @@ pub(in super::super) struct Show {
 
 impl Show {
     pub(super) async fn run(self) -> Result<(), Failure> {
-        let place = Workplace::open(&self.file).await?;
-        let result = self.show(&place).await;
-        place.store.close().await;
-        result
+        Workplace::visit(&self.file, async |place| self.show(place).await).await
     }
 
     async fn show(&self, place: &Workplace) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use sqlx::pool::PoolOptions;
 use sqlx::postgres::{PgConnection, PgListener, PgRow};
 use sqlx::{PgTransaction, Row};
 use uuid::Uuid;
@@ -80,13 +81,23 @@ impl OutboxStore for PostgresStore {
         self.run("release messages", release).await.map(drop)
     }
 
+    async fn free_orphans(&self, destination: &str) -> Result<u64, StoreError> {
+        let free = self.query(include_str!("sql/free_orphans.sql")).bind(destination);
+        self.change("free messages that wait for nothing", free).await
+    }
+
     async fn outbox_hints(&self) -> Result<Option<Box<dyn OutboxHints>>, StoreError> {
         if !self.prepared {
             // Behind a proxy that pools transactions the next server session does not listen.
             return Ok(None);
         }
         let listening = classify::ours("listen for messages");
-        let mut listener = PgListener::connect_with(&self.pool).await.map_err(listening)?;
+        // Not one of the pool's: those are for work, and there may be only one.
+        let own = PoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(self.pool.options().get_acquire_timeout())
+            .connect_lazy_with((*self.pool.connect_options()).clone());
+        let mut listener = PgListener::connect_with(&own).await.map_err(listening)?;
         listener.listen(CHANNEL).await.map_err(listening)?;
         Ok(Some(Box::new(Hints(listener))))
     }
@@ -284,8 +295,8 @@ fn claimed(found: &[PgRow]) -> Result<Claimed, sqlx::Error> {
     let mut claimed = Claimed::default();
     for row in found {
         claimed.parked = usize::try_from(row.try_get::<i64, _>("parked")?).unwrap_or(usize::MAX);
+        claimed.expired = row.try_get::<i64, _>("expired")?.unsigned_abs();
         let Some(id) = row.try_get::<Option<Uuid>, _>("id")? else { continue };
-        claimed.expired += u64::from(row.try_get::<bool, _>("expired")?);
         claimed.messages.push(Message {
             id,
             aggregate_id: row.try_get("aggregate_id")?,

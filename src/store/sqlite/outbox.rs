@@ -70,6 +70,11 @@ impl OutboxStore for SqliteStore {
         self.change("release messages", release).await.map(drop)
     }
 
+    async fn free_orphans(&self, destination: &str) -> Result<u64, StoreError> {
+        let free = sqlx::query(include_str!("sql/free_orphans.sql")).bind(destination);
+        self.change("free messages that wait for nothing", free).await
+    }
+
     async fn outbox_hints(&self) -> Result<Option<Box<dyn OutboxHints>>, StoreError> {
         Ok(None)
     }

@@ -9,7 +9,7 @@ use hooklatch::outbox::{Message, enqueue};
 use hooklatch::store::Prunable;
 use hooklatch::store::Store;
 use hooklatch::store::outbox::{
-    ClaimRequest, Claimed, Lease, MessageFate, MessageFilter, MessageState, Settlement,
+    ClaimRequest, Claimed, Lease, MessageFate, MessageFilter, MessageState, OutboxStore as _, Settlement,
 };
 use hooklatch::store::postgres::{PostgresOptions, PostgresStore, StatementCache};
 use hooklatch::store::sqlite::SqliteStore;
@@ -22,11 +22,14 @@ use crate::support::{Backend, TestDatabase, on_both_stores};
 const LEASE: Duration = Duration::from_secs(60);
 
 async fn database(backend: Backend) -> (TestDatabase, Arc<dyn Store>) {
+    database_at(backend, Clock::system()).await
+}
+
+/// On SQLite `clock` decides.
+pub(super) async fn database_at(backend: Backend, clock: Clock) -> (TestDatabase, Arc<dyn Store>) {
     let database = TestDatabase::new(backend).await;
     let store: Arc<dyn Store> = match backend {
-        Backend::Sqlite => {
-            Arc::new(SqliteStore::connect(&database.url, Clock::system()).await.expect("opens"))
-        }
+        Backend::Sqlite => Arc::new(SqliteStore::connect(&database.url, clock).await.expect("opens")),
         Backend::Postgres => {
             let options = PostgresOptions {
                 url: database.url.clone(),
@@ -130,6 +133,22 @@ on_both_stores! {
         assert_eq!(store.message_attempts(ids[0]).await.expect("reads").len(), 0);
         assert_eq!(round(&*store, MessageFate::Sent).await, ["a2"]);
         assert_eq!(round(&*store, MessageFate::Sent).await, ["a3"]);
+    }
+
+    async fn what_waits_for_a_message_that_was_deleted_by_hand_is_freed_in_order(backend: Backend) {
+        let (database, store) = database(backend).await;
+        write(&database, &[("a1", Some("a")), ("a2", Some("a")), ("a3", Some("a")), ("b1", Some("b")), ("b2", Some("b"))]).await;
+        assert_eq!(round(&*store, MessageFate::Retry(LEASE)).await, ["a1", "b1"]);
+        assert_eq!(store.free_orphans("crm").await.expect("looks"), 0, "they wait for one that is there");
+        let outbox = table(backend, "outbox");
+        let a1 = match backend { Backend::Sqlite => "CAST(payload AS TEXT) = 'a1'", Backend::Postgres => "payload = 'a1'" };
+        database.execute(&format!("DELETE FROM {outbox} WHERE {a1}")).await;
+        assert!(round(&*store, MessageFate::Sent).await.is_empty(), "nobody has told them");
+        assert_eq!(store.free_orphans("other").await.expect("looks"), 0);
+        assert_eq!(store.free_orphans("crm").await.expect("frees"), 1);
+        assert_eq!(round(&*store, MessageFate::Sent).await, ["a2"]);
+        assert_eq!(round(&*store, MessageFate::Sent).await, ["a3"]);
+        assert!(round(&*store, MessageFate::Sent).await.is_empty(), "b2 waits for b1");
     }
 
     async fn a_dead_message_that_is_revived_goes_before_what_has_not_left(backend: Backend) {
@@ -257,4 +276,69 @@ on_both_stores! {
         assert_eq!(texts(&claimed), ["kept"]);
         assert_eq!(claimed.messages[0].headers, [("x-a".to_owned(), "b".to_owned())]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_is_not_revived_past_a_claim_that_is_under_way() {
+    let (database, store) = database(Backend::Postgres).await;
+    write(&database, &[("a1", Some("a")), ("a2", Some("a"))]).await;
+    assert_eq!(round(&*store, MessageFate::Dead).await, ["a1"]);
+    // A claim of a2 that has not been committed.
+    let mut other = sqlx::PgConnection::connect(&database.url).await.expect("connects");
+    let mut claim = other.begin().await.expect("begins");
+    sqlx::raw_sql(
+        "UPDATE hooklatch.outbox SET state = 'retry', attempts = 1, lease_token = gen_random_uuid(),
+             leased_until = now() + interval '1 minute', next_attempt_at = now() + interval '1 minute'
+         WHERE payload = 'a2'",
+    )
+    .execute(&mut *claim)
+    .await
+    .expect("claims");
+    let dead =
+        MessageFilter { states: Some(vec![MessageState::Dead]), limit: 10, ..MessageFilter::default() };
+    let ids: Vec<_> = store.messages(&dead).await.expect("reads").iter().map(|m| m.id).collect();
+    let reviving = tokio::spawn({
+        let store = store.clone();
+        async move { store.revive_messages(&ids).await.expect("revives") }
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!reviving.is_finished(), "it waits for the claim");
+    assert!(round(&*store, MessageFate::Sent).await.is_empty());
+    claim.commit().await.expect("commits");
+    assert_eq!(reviving.await.expect("no panic"), 1);
+    assert!(round(&*store, MessageFate::Sent).await.is_empty(), "a2 is on its way");
+}
+
+/// However much has been sent and waits: a claim on SQLite reads what it asks for.
+#[tokio::test]
+async fn a_claim_on_sqlite_reads_no_table_to_its_end() {
+    let migrations = include_str!("../../../migrations/sqlite/0002_outbox.sql");
+    let claim = include_str!("../../../src/store/sqlite/sql/due_messages.sql");
+    let mut connection = sqlx::SqliteConnection::connect("sqlite::memory:").await.expect("opens");
+    sqlx::raw_sql(migrations).execute(&mut connection).await.expect("migrates");
+    let explain = format!("EXPLAIN QUERY PLAN {claim}");
+    let explain = sqlx::query_as::<_, (i64, i64, i64, String)>(sqlx::AssertSqlSafe(explain));
+    let steps =
+        explain.bind("crm").bind(1).bind(1).bind(1).fetch_all(&mut connection).await.expect("explains");
+    let plan: Vec<_> = steps.into_iter().map(|(.., step)| step).collect();
+    let reads: Vec<_> = plan.iter().filter(|step| step.contains("outbox")).collect();
+    assert!(reads.len() >= 4, "{plan:?}");
+    assert!(reads.iter().all(|step| step.starts_with("SEARCH")), "{plan:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn listening_takes_no_connection_from_the_work() {
+    let (database, _store) = database(Backend::Postgres).await;
+    let options = PostgresOptions {
+        url: database.url.clone(),
+        max_connections: 1,
+        acquire_timeout: Duration::from_secs(10),
+        statement_cache: StatementCache::On,
+    };
+    let store = PostgresStore::connect(options).await.expect("opens");
+    let mut hints = store.outbox_hints().await.expect("listens").expect("there are hints");
+    write(&database, &[("1", None)]).await;
+    assert_eq!(texts(&claim(&store, LEASE).await.1), ["1"]);
+    database.execute("SELECT hooklatch.enqueue('crm', '2')").await;
+    assert_eq!(hints.next().await.expect("is told"), "crm");
 }

@@ -1,12 +1,14 @@
 //! Relays that die or stand still at the worst moment.
 
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::sink::{Reply, Sink};
 use super::{relaying, table, wait_for, write};
-use crate::support::{Backend, on_both_stores};
+use crate::support::app::order;
+use crate::support::{Backend, Request, Setup, on_both_stores};
 
 const HANGS: Duration = Duration::from_millis(1500);
 
@@ -32,6 +34,48 @@ on_both_stores! {
         assert!(received.iter().all(|request| request.id() == received[0].id() && request.text() == "once"));
         let attempts = app.database.number(&format!("SELECT CAST(attempts AS bigint) FROM {}", table(backend, "outbox"))).await;
         assert_eq!(attempts, i64::try_from(received.len()).expect("few"));
+    }
+
+    async fn a_hundred_relays_killed_between_post_and_mark_lose_nothing_and_have_one_effect_each(backend: Backend) {
+        const KILLS: usize = 100;
+        let receiver = Setup::new(backend).start().await;
+        // In front of the receiver: a first delivery stays without an answer, the relay dies meanwhile.
+        let seen = Arc::new(Mutex::new(HashSet::new()));
+        let sink = Sink::answering(move |request| {
+            let is_first = seen.lock().expect("no panic").insert(request.id().to_owned());
+            Reply::status(200).after(if is_first { HANGS } else { Duration::ZERO })
+        }).await;
+        let mut app = relaying(backend, &sink.url(), "concurrency = 1").set("relay.lease", "\"1s\"").start().await;
+        let payloads: Vec<String> = (0..KILLS).map(|n| order(&format!("evt_{n}"))).collect();
+        let messages: Vec<_> = payloads.iter().map(|payload| (payload.as_str(), None)).collect();
+        write(&app.database, &messages).await;
+        let mut bodies: HashMap<String, String> = HashMap::new();
+        let (mut passed_on, mut killed) = (0, 0);
+        while killed < KILLS {
+            let request = sink.wait_for(passed_on + 1).await.swap_remove(passed_on);
+            passed_on += 1;
+            let body = bodies.entry(request.id().to_owned()).or_default();
+            let is_first = body.is_empty();
+            assert!(is_first || *body == request.text(), "another body under the same id");
+            *body = request.text();
+            let pass_on = Request::post("/hooks/shop", request.body.clone()).header("idempotency-key", request.id());
+            assert!(receiver.send(&pass_on).await.is_success());
+            if is_first {
+                app.kill();
+                killed += 1;
+                app.start();
+            }
+        }
+        wait_for(&app, "sent", i64::try_from(KILLS).expect("few")).await;
+        let all = sink.received();
+        for request in &all[passed_on..] {
+            let pass_on = Request::post("/hooks/shop", request.body.clone()).header("idempotency-key", request.id());
+            assert!(receiver.send(&pass_on).await.is_success());
+        }
+        let deliveries = |id: &str| all.iter().filter(|request| request.id() == id).count();
+        assert_eq!(bodies.len(), KILLS, "nothing is lost");
+        assert!(bodies.keys().all(|id| deliveries(id) >= 2), "each is delivered again, under its id");
+        assert_eq!(receiver.database.effects().await, i64::try_from(KILLS).expect("few"), "one effect each");
     }
 
     async fn a_relay_that_stood_still_past_its_lease_settles_nothing(backend: Backend) {

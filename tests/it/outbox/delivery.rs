@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::sink::{Reply, Sink};
 use super::{crm, in_state, relaying, table, wait_for, write};
 use crate::support::app::said;
-use crate::support::{Backend, on_both_stores, signing};
+use crate::support::pgbouncer::PgBouncer;
+use crate::support::{Backend, TestDatabase, on_both_stores, signing};
 
 /// The secret of the signed destination; the tests make its signatures without the product's code.
 const SECRET: &str = "whsec_bmV2ZXItbG9nLXRoaXMtc2VjcmV0";
@@ -220,4 +221,28 @@ async fn the_function_enqueue_takes_text_and_bytes() {
     assert_eq!(by_type["application/octet-stream"].body, [0, 0xff]);
     assert_eq!(by_type["application/octet-stream"].header("x-a"), "b");
     wait_for(&app, "sent", 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_relays_behind_pgbouncer_in_transaction_mode_deliver_each_message_once() {
+    const MESSAGES: i64 = 300;
+    let database = Arc::new(TestDatabase::new(Backend::Postgres).await);
+    let Some(pooler) = PgBouncer::before(&database.url) else { return };
+    let sink = Sink::answering(|_| Reply::status(200).after(Duration::from_millis(10))).await;
+    let setup = relaying(Backend::Postgres, &sink.url(), "").set("relay.lease", "\"30s\"");
+    let one = setup.start_through(database, &pooler.url).await;
+    let _two = one.replica();
+    let payloads: Vec<String> = (0..MESSAGES).map(|n| format!("{n}")).collect();
+    let aggregates: Vec<String> = (0..MESSAGES).map(|n| format!("{}", n % 20)).collect();
+    let messages: Vec<_> =
+        payloads.iter().zip(&aggregates).map(|(text, of)| (text.as_str(), Some(of.as_str()))).collect();
+    write(&one.database, &messages).await;
+    wait_for(&one, "sent", MESSAGES).await;
+    let texts: Vec<i64> = sink.texts().iter().map(|text| text.parse().expect("a number")).collect();
+    assert_eq!(texts.len(), payloads.len(), "each once");
+    for aggregate in 0..20 {
+        let of: Vec<_> = texts.iter().filter(|n| *n % 20 == aggregate).collect();
+        assert!(of.is_sorted(), "{of:?}");
+    }
+    assert!(!one.log().contains("ERROR"), "{}", one.log());
 }

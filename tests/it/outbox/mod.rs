@@ -5,6 +5,7 @@ mod crashes;
 mod delivery;
 mod forwarding;
 mod order;
+mod outage;
 mod sink;
 
 use std::fmt::Write as _;

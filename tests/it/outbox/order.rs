@@ -68,6 +68,20 @@ on_both_stores! {
         assert_eq!(sink.texts(), ["a1", "a2", "a3"]);
     }
 
+    async fn what_waits_for_a_message_that_somebody_deleted_goes_on(backend: Backend) {
+        let sink = Sink::answering(|request| Reply::status(if request.text() == "a1" { 422 } else { 200 })).await;
+        let mut app = relaying(backend, &sink.url(), "").start().await;
+        write(&app.database, &[("a1", Some("a")), ("a2", Some("a")), ("a3", Some("a"))]).await;
+        wait_for(&app, "blocking", 1).await;
+        wait_for(&app, "parked", 2).await;
+        app.database.execute(&format!("DELETE FROM {} WHERE state = 'blocking'", table(backend, "outbox"))).await;
+        // A relay looks when it starts, and from time to time.
+        assert_eq!(app.stop(), Some(0));
+        app.start();
+        wait_for(&app, "sent", 2).await;
+        assert_eq!(sink.texts(), ["a1", "a2", "a3"]);
+    }
+
     async fn one_aggregate_with_many_messages_leaves_in_order_through_two_relays(backend: Backend) {
         let sink = Sink::start().await;
         let one = relaying(backend, &sink.url(), "").start().await;
@@ -96,4 +110,26 @@ async fn a_message_committed_after_one_with_a_higher_sequence_is_delivered() {
     transaction.commit().await.expect("commits");
     wait_for(&app, "sent", 2).await;
     assert_eq!(sink.texts(), ["higher", "lower"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_transactions_of_one_aggregate_that_commit_in_reverse_lose_nothing_and_hold_nothing() {
+    let sink = Sink::start().await;
+    let app = relaying(Backend::Postgres, &sink.url(), "").start().await;
+    let outbox = table(Backend::Postgres, "outbox");
+    let insert = |text: &str| {
+        format!("INSERT INTO {outbox} (destination, aggregate_id, payload) VALUES ('crm', 'a', '{text}')")
+    };
+    let mut slow = sqlx::PgConnection::connect(&app.database.url).await.expect("connects");
+    let mut transaction = slow.begin().await.expect("begins");
+    sqlx::query(sqlx::AssertSqlSafe(insert("a1"))).execute(&mut *transaction).await.expect("inserts");
+    app.database.execute(&insert("a2")).await;
+    wait_for(&app, "sent", 1).await;
+    app.database.execute(&insert("a3")).await;
+    wait_for(&app, "sent", 2).await;
+    transaction.commit().await.expect("commits");
+    wait_for(&app, "sent", 3).await;
+    app.database.execute(&insert("a4")).await;
+    wait_for(&app, "sent", 4).await;
+    assert_eq!(sink.texts(), ["a2", "a3", "a1", "a4"]);
 }

@@ -21,10 +21,10 @@ const MEMORY_BYTES: u64 = 150 * 1_000_000;
 
 /// A goal with what was measured. `met` is `None` where the run did not measure it.
 #[derive(Clone, Debug)]
-pub(super) struct Goal {
-    pub(super) text: String,
-    pub(super) measured: String,
-    pub(super) met: Option<bool>,
+pub(crate) struct Goal {
+    pub(crate) text: String,
+    pub(crate) measured: String,
+    pub(crate) met: Option<bool>,
 }
 
 pub(super) fn judge(summary: &Summary) -> Vec<Goal> {
@@ -59,11 +59,11 @@ pub(super) fn judge(summary: &Summary) -> Vec<Goal> {
     ]
 }
 
-pub(super) fn terminal(goals: &[Goal]) -> String {
+pub(crate) fn terminal(goals: &[Goal]) -> String {
     format!("\nGoals\n{}\n", filled(UTF8_FULL_CONDENSED, goals))
 }
 
-pub(super) fn markdown(goals: &[Goal]) -> String {
+pub(crate) fn markdown(goals: &[Goal]) -> String {
     filled(ASCII_MARKDOWN, goals).to_string()
 }
 

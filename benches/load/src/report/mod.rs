@@ -2,10 +2,10 @@
 //!
 //! Nothing is written by hand: `docs/performance.md` gets its tables from here.
 
-mod document;
-mod goals;
-mod summary;
-mod table;
+pub(crate) mod document;
+pub(crate) mod goals;
+pub(crate) mod summary;
+pub(crate) mod table;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -94,10 +94,7 @@ pub(crate) fn publish(results: &Results, root: &Path, write_document: bool) -> R
     println!("all rows: {}", path.display());
 
     if write_document {
-        let path = root.join("docs/performance.md");
-        let page = fs::read_to_string(&path)?;
-        fs::write(&path, document::fill(&page, &document::render(results, &summary))?)?;
-        println!("tables written into {}", path.display());
+        document::write(root, document::RECEIVER, &document::render(results, &summary))?;
     }
     let faults = results.measurements.iter().filter(|measurement| measurement.fault.is_some()).count();
     if faults > 0 {

@@ -107,7 +107,7 @@ fn measurements(cell: Cell, all: &[Measurement]) -> impl Iterator<Item = &Measur
     all.iter().filter(move |measurement| measurement.cell == cell)
 }
 
-fn median(values: &mut [f64]) -> f64 {
+pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values {

@@ -54,7 +54,7 @@ pub(super) fn markdown(summary: &Summary, large_rows: u64) -> String {
 }
 
 /// A whole number with separators.
-pub(super) fn thousands(value: f64) -> String {
+pub(crate) fn thousands(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -67,7 +67,7 @@ pub(super) fn thousands(value: f64) -> String {
 }
 
 /// Two digits that matter.
-pub(super) fn milliseconds(value: f64) -> String {
+pub(crate) fn milliseconds(value: f64) -> String {
     match value {
         value if value < 1.0 => format!("{value:.2}"),
         value if value < 10.0 => format!("{value:.1}"),
@@ -75,11 +75,11 @@ pub(super) fn milliseconds(value: f64) -> String {
     }
 }
 
-pub(super) fn ratio(value: Option<f64>) -> String {
+pub(crate) fn ratio(value: Option<f64>) -> String {
     value.map_or_else(|| "–".into(), |value| format!("{value:.2}"))
 }
 
-pub(super) fn mebibytes(bytes: u64) -> String {
+pub(crate) fn mebibytes(bytes: u64) -> String {
     if bytes == 0 { "–".into() } else { bytes.div_ceil(1 << 20).to_string() }
 }
 

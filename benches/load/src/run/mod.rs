@@ -3,13 +3,14 @@
 
 mod cell;
 mod fleet;
-mod provision;
+pub(crate) mod progress;
+pub(crate) mod provision;
 mod smoke;
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,6 +23,7 @@ use crate::store::cluster::{Cluster, URL_VARIABLE};
 use crate::target::{Target, Workshop};
 use cell::Measurer;
 use fleet::Fleet;
+use progress::Progress;
 
 const INTERRUPTED: u8 = 130;
 
@@ -32,22 +34,31 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode> {
     let root = repository()?;
     let cluster_url = std::env::var(URL_VARIABLE).ok();
     if plan.needs(Target::uses_postgres) && cluster_url.is_none() {
-        let error = Command::new(root.join("scripts/postgres"))
-            .args(["run", "--durable", "--"])
-            .arg(std::env::current_exe()?)
-            .args(std::env::args_os().skip(1))
-            .exec();
-        return Err(error).context("cannot start scripts/postgres");
+        return Err(start_again_with_postgres(&root)?);
     }
     machine::allow_many_sockets()?;
+    within(options.time_limit, measure_all(options, &plan, root, cluster_url))
+}
+
+/// Replaces this process by itself under a throwaway PostgreSQL; returns only what went wrong.
+pub(crate) fn start_again_with_postgres(root: &Path) -> Result<anyhow::Error> {
+    let error = Command::new(root.join("scripts/postgres"))
+        .args(["run", "--durable", "--"])
+        .arg(std::env::current_exe()?)
+        .args(std::env::args_os().skip(1))
+        .exec();
+    Ok(anyhow::Error::new(error).context("cannot start scripts/postgres"))
+}
+
+/// Runs to the end, for so many minutes at most, or until it is interrupted.
+pub(crate) fn within(minutes: u64, work: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(async {
         let (mut interrupt, mut end) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        let limit = Duration::from_secs(options.time_limit * 60);
-        // Dropping the run ends its servers.
+        // Dropping the work ends its servers.
         tokio::select! {
-            outcome = Box::pin(measure_all(options, &plan, root, cluster_url)) => outcome,
-            () = tokio::time::sleep(limit) => bail!("not done after {} minutes", options.time_limit),
+            outcome = Box::pin(work) => outcome,
+            () = tokio::time::sleep(Duration::from_secs(minutes * 60)) => bail!("not done after {minutes} minutes"),
             _ = interrupt.recv() => Ok(ExitCode::from(INTERRUPTED)),
             _ = end.recv() => Ok(ExitCode::from(INTERRUPTED)),
         }
@@ -138,35 +149,8 @@ impl Bench<'_> {
     }
 }
 
-/// Lines on standard error that say how far the run has come.
-struct Progress {
-    started: Instant,
-    total: usize,
-    done: std::cell::Cell<usize>,
-}
-
-impl Progress {
-    fn start(total: usize) -> Self {
-        Self { started: Instant::now(), total, done: std::cell::Cell::new(0) }
-    }
-
-    fn say(&self, text: &str) {
-        let seconds = self.started.elapsed().as_secs();
-        eprintln!("[{:2}:{:02} {:3}/{}] {text}", seconds / 60, seconds % 60, self.done.get(), self.total);
-    }
-
-    fn step(&self, text: &str) {
-        self.skip();
-        self.say(text);
-    }
-
-    fn skip(&self) {
-        self.done.set(self.done.get() + 1);
-    }
-}
-
 /// The repository this harness belongs to: `benches/load/../..`.
-fn repository() -> Result<PathBuf> {
+pub(crate) fn repository() -> Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.canonicalize().with_context(|| format!("the sources are no longer at {}", root.display()))
 }

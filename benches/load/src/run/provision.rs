@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tokio::process::Command;
 
-use super::Progress;
+use super::progress::Progress;
 use crate::plan::{Plan, RunOptions};
 use crate::target::{Target, Workshop, python_peer};
 
@@ -24,10 +24,7 @@ pub(super) async fn provision(
 ) -> Result<Workshop> {
     let mut workshop = Workshop { root, hooklatch: None, python: None, secret: secret() };
     if plan.needs(Target::is_hooklatch) {
-        workshop.hooklatch = match &options.hooklatch {
-            Some(path) => Some(path.canonicalize().with_context(|| format!("no {}", path.display()))?),
-            None => Some(build_hooklatch(&workshop.root, clock).await?),
-        };
+        workshop.hooklatch = Some(hooklatch(options.hooklatch.as_deref(), &workshop.root, clock).await?);
     }
     if plan.needs(|target| target == Target::Python) {
         match python_environment(&workshop.root, clock).await {
@@ -36,6 +33,14 @@ pub(super) async fn provision(
         }
     }
     Ok(workshop)
+}
+
+/// The binary at `path`; without one, a release build.
+pub(crate) async fn hooklatch(path: Option<&Path>, root: &Path, clock: &Progress) -> Result<PathBuf> {
+    match path {
+        Some(path) => path.canonicalize().with_context(|| format!("no {}", path.display())),
+        None => build_hooklatch(root, clock).await,
+    }
 }
 
 fn secret() -> String {
@@ -55,7 +60,7 @@ async fn build_hooklatch(root: &Path, clock: &Progress) -> Result<PathBuf> {
 }
 
 /// A virtual environment with exactly the pinned requirements, beside the peer.
-async fn python_environment(root: &Path, clock: &Progress) -> Result<PathBuf> {
+pub(crate) async fn python_environment(root: &Path, clock: &Progress) -> Result<PathBuf> {
     let peer = python_peer(root);
     let environment = peer.join(".venv");
     let pinned = std::fs::read_to_string(peer.join("requirements.txt"))?;

@@ -7,11 +7,13 @@ SELECT counted.destination,
         SELECT * FROM (
             SELECT first.created_at FROM outbox AS first
             WHERE first.destination = counted.destination AND first.state = 'new'
+                AND first.state IN ('new', 'retry', 'parked', 'blocking')
             ORDER BY first.next_attempt_at, first.sequence LIMIT 1
         )
         UNION ALL
         SELECT min(tried.created_at) FROM outbox AS tried
         WHERE tried.destination = counted.destination AND tried.state IN ('retry', 'blocking')
+            AND tried.state IN ('new', 'retry', 'parked', 'blocking')
     )) AS oldest
 FROM (
     SELECT destination, state, count(*) AS messages FROM outbox

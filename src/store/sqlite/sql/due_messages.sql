@@ -1,17 +1,21 @@
 -- name: due messages
 -- Messages never tried and messages to try again, each up to a limit of its own. One message of an
 -- aggregate at a time: what waits for an earlier one is parked.
+--
+-- A partial index is used only where its own condition is written out.
 WITH due AS (
     SELECT * FROM (
         SELECT sequence, aggregate_id, false AS expired FROM outbox
-        WHERE destination = ?1 AND state = 'new' AND next_attempt_at <= ?4
+        WHERE destination = ?1 AND state = 'new' AND state IN ('new', 'retry', 'parked', 'blocking')
+            AND next_attempt_at <= ?4
         ORDER BY next_attempt_at, sequence
         LIMIT ?2
     )
     UNION ALL
     SELECT * FROM (
         SELECT sequence, aggregate_id, lease_token IS NOT NULL AS expired FROM outbox
-        WHERE destination = ?1 AND state = 'retry' AND next_attempt_at <= ?4
+        WHERE destination = ?1 AND state = 'retry' AND state IN ('new', 'retry', 'parked', 'blocking')
+            AND next_attempt_at <= ?4
         ORDER BY next_attempt_at, sequence
         LIMIT ?3
     )

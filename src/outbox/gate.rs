@@ -1,0 +1,196 @@
+//! Whether messages may leave for a destination, and how fast.
+//!
+//! Owns the breaker, the pace and the rest that a destination asked for, and takes in what operators
+//! and other relays say. Tells its lane what to note of the destination; must not know the store, nor
+//! what becomes of messages. Time is a parameter.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::breaker::{Breaker, Change};
+use super::destination::{Answer, Meaning, Policy};
+use super::pace::Pace;
+use crate::store::outbox::DestinationState;
+
+/// The longest that one answer may hold back a destination's other messages.
+const LONGEST_HOLD: Duration = Duration::from_secs(5 * 60);
+
+/// The way to one destination.
+#[derive(Debug)]
+pub(super) struct Gate {
+    breaker: Breaker,
+    pace: Pace,
+    /// The destination asked for rest until then.
+    hold_until: Option<Instant>,
+    /// How often what others say is read.
+    poll_every: Duration,
+}
+
+/// Whether messages may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Open,
+    /// `None`: until somebody opens it.
+    Closed {
+        until: Option<Instant>,
+    },
+}
+
+/// What an answer says of the destination, for others to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Notice {
+    None,
+    /// Nothing is taken there any more: it is to be paused.
+    Gone,
+    /// It is left alone this long.
+    LeftAlone(Duration),
+    WorksAgain,
+}
+
+impl Gate {
+    pub(super) fn new(policy: &Policy, poll_every: Duration) -> Self {
+        Self {
+            breaker: Breaker::new(policy.breaker),
+            pace: Pace::new(policy.rate_per_second),
+            hold_until: None,
+            poll_every,
+        }
+    }
+
+    /// Where it stands. `state`: what operators and other relays say.
+    pub(super) fn standing(&self, state: Option<&DestinationState>, now: Instant) -> Standing {
+        if state.is_some_and(|state| state.paused_at.is_some()) {
+            return Standing::Closed { until: None };
+        }
+        // Another relay's breaker; ours knows itself.
+        let others = state.filter(|_| self.breaker.opens_at().is_none()).map(|state| state.open_for);
+        let others = others.filter(|open_for| !open_for.is_zero()).map(|open_for| now + open_for);
+        let ours = self.breaker.opens_at();
+        match [others, ours, self.hold_until].into_iter().flatten().filter(|until| *until > now).max() {
+            Some(until) => Standing::Closed { until: Some(until) },
+            None => Standing::Open,
+        }
+    }
+
+    /// How many messages may be on their way or held for it, of `wanted`.
+    pub(super) fn allows(&self, wanted: usize, now: Instant) -> usize {
+        self.breaker.allows(wanted, now)
+    }
+
+    /// Whether the next message may leave at this moment.
+    pub(super) fn lets_one_through(&self, now: Instant) -> bool {
+        self.breaker.allows(1, now) > 0 && self.pace.wait(now).is_none()
+    }
+
+    /// When the pace lets the next one go, if that is later than now.
+    pub(super) fn next_at(&self, now: Instant) -> Option<Instant> {
+        self.pace.wait(now)
+    }
+
+    /// A message has left.
+    pub(super) fn left(&mut self, now: Instant) {
+        self.breaker.sent();
+        self.pace.left(now);
+    }
+
+    /// A message came back without a word of the destination.
+    pub(super) fn unknown(&mut self) {
+        self.breaker.unknown();
+    }
+
+    /// Judges the destination by an answer.
+    pub(super) fn judge(&mut self, answer: &Answer, now: Instant) -> Notice {
+        let change = match answer.meaning {
+            // It answers, whatever it says of this message. No answer: our own refusal.
+            Meaning::Accepted => self.breaker.succeeded(),
+            Meaning::Refused if answer.status.is_some() => self.breaker.succeeded(),
+            Meaning::Refused => {
+                self.breaker.unknown();
+                Change::None
+            }
+            Meaning::Gone => {
+                self.breaker.unknown();
+                // Kept back at once; the state that all relays read follows.
+                self.hold_until = Some(now + 2 * self.poll_every);
+                return Notice::Gone;
+            }
+            Meaning::Throttled { retry_after } => {
+                if let Some(wait) = retry_after {
+                    self.hold_until = Some(now + wait.min(LONGEST_HOLD));
+                }
+                self.breaker.failed(now)
+            }
+            Meaning::Failed { .. } => self.breaker.failed(now),
+        };
+        match change {
+            Change::None => Notice::None,
+            Change::Opened(pause) => Notice::LeftAlone(pause),
+            Change::Closed => Notice::WorksAgain,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::backoff::Backoff;
+    use super::super::breaker::BreakerRule;
+    use super::super::destination::OnPoison;
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn gate() -> Gate {
+        let policy = Policy {
+            concurrency: 4,
+            rate_per_second: None,
+            max_attempts: 10,
+            max_age: LONG,
+            backoff: Backoff { first: SECOND, longest: LONG },
+            breaker: BreakerRule { failures: 2, pause: SECOND, longest: LONG },
+            on_poison: OnPoison::Block,
+        };
+        Gate::new(&policy, SECOND)
+    }
+
+    fn said(paused: bool, open_for: Duration) -> DestinationState {
+        DestinationState {
+            name: "crm".to_owned(),
+            paused_at: paused.then(chrono::DateTime::default),
+            pause_reason: None,
+            open_for,
+            open_reason: None,
+        }
+    }
+
+    #[test]
+    fn a_pause_has_no_end_and_another_relays_breaker_has_one() {
+        let (gate, now) = (gate(), Instant::now());
+        assert_eq!(gate.standing(None, now), Standing::Open);
+        assert_eq!(gate.standing(Some(&said(true, SECOND)), now), Standing::Closed { until: None });
+        let closed = Standing::Closed { until: Some(now + SECOND) };
+        assert_eq!(gate.standing(Some(&said(false, SECOND)), now), closed);
+    }
+
+    #[test]
+    fn the_wish_for_rest_holds_everything_but_not_for_longer_than_is_sensible() {
+        let (mut gate, now) = (gate(), Instant::now());
+        let throttled = Answer::none(Meaning::Throttled { retry_after: Some(LONG) }, "busy");
+        assert_eq!(gate.judge(&throttled, now), Notice::None);
+        assert_eq!(gate.standing(None, now), Standing::Closed { until: Some(now + LONGEST_HOLD) });
+        assert_eq!(gate.standing(None, now + LONGEST_HOLD), Standing::Open);
+    }
+
+    #[test]
+    fn what_was_never_sent_says_nothing_of_the_destination() {
+        let (mut gate, now) = (gate(), Instant::now());
+        for _ in 0..10 {
+            assert_eq!(gate.judge(&Answer::none(Meaning::Refused, "unfit"), now), Notice::None);
+        }
+        assert_eq!(gate.standing(None, now), Standing::Open);
+        let failed = Answer::none(Meaning::Failed { retry_after: None }, "away");
+        assert_eq!(gate.judge(&failed, now), Notice::None);
+        assert_eq!(gate.judge(&failed, now), Notice::LeftAlone(SECOND));
+    }
+}
