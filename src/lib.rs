@@ -3,6 +3,7 @@
 //! The modules read in the order in which a request travels; `ARCHITECTURE.md` is the map.
 
 pub mod app;
+pub mod broker;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -21,6 +21,7 @@ mod report;
 pub mod retention;
 pub mod secret_ref;
 pub mod source;
+mod transport;
 mod tree;
 mod wording;
 

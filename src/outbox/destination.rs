@@ -11,6 +11,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 
+#[cfg(feature = "amqp")]
+use super::amqp::{AmqpDestination, AmqpSpec};
 use super::backoff::Backoff;
 use super::breaker::BreakerRule;
 use super::http::{HttpDestination, HttpSpec};
@@ -93,6 +95,19 @@ pub struct DestinationSpec {
 #[derive(Clone, Debug)]
 pub enum Transport {
     Http(HttpSpec),
+    #[cfg(feature = "amqp")]
+    Amqp(AmqpSpec),
+}
+
+/// What a message means to its destination that a broker has no queue for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unroutable {
+    /// A failure like another: somebody may yet bind a queue.
+    #[default]
+    Retry,
+    /// It is given up at once.
+    DeadLetter,
 }
 
 /// How messages to a destination are treated.
@@ -129,6 +144,8 @@ pub enum OnPoison {
 pub fn open(spec: &DestinationSpec) -> Result<Arc<dyn Destination>, OpenError> {
     match &spec.transport {
         Transport::Http(http) => Ok(Arc::new(HttpDestination::new(http, spec.policy.concurrency)?)),
+        #[cfg(feature = "amqp")]
+        Transport::Amqp(amqp) => Ok(Arc::new(AmqpDestination::new(amqp, spec.policy.concurrency))),
     }
 }
 

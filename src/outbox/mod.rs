@@ -10,15 +10,19 @@
 //! is where to, [`verdict`] decides what follows from an answer, `settler` notes it, [`relay`] keeps
 //! all of it running.
 
+#[cfg(feature = "amqp")]
+pub mod amqp;
 pub mod backoff;
 pub mod breaker;
 pub mod destination;
 pub mod forward;
 mod hints;
 pub mod http;
+pub mod labels;
 pub mod lane;
 pub mod pace;
 pub mod relay;
+pub mod route;
 mod settler;
 pub mod verdict;
 
