@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::config::{Config, Database, HttpSection, InboxSection, Retention, StatementCache};
+use crate::consumer::Consumers;
 use crate::http::{Limits, ServerSettings, ServerState, Services};
 use crate::inbox::{Inbox, InboxOptions};
 use crate::ledger::Ledger;
@@ -73,6 +74,8 @@ pub struct App {
     pub(crate) admin: TcpListener,
     /// `None` without [`Role::Relay`], or without a destination.
     pub(crate) relay: Option<Relay>,
+    /// `None` without [`Role::Receive`], or without a source that is a queue.
+    pub(crate) consumers: Option<Consumers>,
     /// `None` without [`Role::Prune`].
     pub(crate) pruner: Option<Pruner>,
     /// Set when the database could not be reached yet.
@@ -138,6 +141,12 @@ impl App {
         let limits = limits(&config.http);
         let state =
             Arc::new(ServerState::new(services.clone(), sources, limits, config.admin.token.as_ref()));
+        let queues: Vec<_> = config.queues().cloned().collect();
+        let consumers = (roles.contains(&Role::Receive) && !queues.is_empty()).then(|| Consumers {
+            queues,
+            state: state.clone(),
+            grace: config.http.shutdown_grace,
+        });
         let pruner = roles.contains(&Role::Prune).then(|| Pruner {
             store,
             retention: config.retention.clone(),
@@ -146,7 +155,7 @@ impl App {
         });
         let settings = settings(&config.http);
         let auto_migrate = config.database.auto_migrate;
-        Ok(Self { state, services, settings, public, admin, relay, pruner, awaited, auto_migrate })
+        Ok(Self { state, services, settings, public, admin, relay, consumers, pruner, awaited, auto_migrate })
     }
 }
 

@@ -7,6 +7,7 @@ pub mod broker;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod consumer;
 pub mod envelope;
 pub mod event;
 pub mod handler;

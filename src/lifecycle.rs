@@ -4,7 +4,7 @@
 //! that is away is waited for; a schema that does not fit ends the process with the way out.
 //!
 //! Stop (SIGTERM, SIGINT): `/readyz` says 503; the public listener closes and answers what it has
-//! begun; the inbox settles what waits; the ledger writes what it holds; the private listener closes;
+//! begun, and no more messages are taken from queues; the inbox settles what waits; the ledger writes what it holds; the private listener closes;
 //! the relay finishes what is on its way and gives back the rest, and the pruner ends; the database is
 //! closed. Each step has a time limit. A second signal
 //! ends the process at once. A part that ends on its own is a crash: the rest stops in order and the
@@ -20,8 +20,10 @@ use actix_web::dev::ServerHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::app::{App, Awaited};
+use crate::consumer;
 use crate::http::{self, ServerSettings, ServerState};
 use crate::outbox::relay;
 use crate::pruner;
@@ -144,6 +146,9 @@ struct Parts {
     admin: ServerHandle,
     grace: Duration,
     relay: Option<relay::Relay>,
+    consumers: Option<consumer::Consumers>,
+    /// Ends the taking of messages from queues, and waits for those that have been taken.
+    intake: (CancellationToken, TaskTracker),
     /// How long the messages on their way may take.
     drain: Duration,
     pruner: Option<pruner::Pruner>,
@@ -155,7 +160,8 @@ struct Parts {
 
 impl Parts {
     fn start(app: App) -> Result<Self, RunError> {
-        let App { state, services, settings, public, admin, relay, pruner, awaited, auto_migrate } = app;
+        let App { state, services, settings, public, admin, relay, consumers, pruner, awaited, auto_migrate } =
+            app;
         let mut tasks = JoinSet::new();
         let addresses = Addresses {
             public: public
@@ -182,6 +188,8 @@ impl Parts {
             grace: settings.shutdown_timeout,
             drain: relay.as_ref().map(|relay| relay.parts.options.drain).unwrap_or_default(),
             relay,
+            consumers,
+            intake: (CancellationToken::new(), TaskTracker::new()),
             pruner,
             preparation: Preparation { store, awaited, auto_migrate },
             addresses,
@@ -217,6 +225,14 @@ impl Parts {
                 "relay"
             });
         }
+        if let Some(consumers) = self.consumers.take() {
+            let (stop, tracker) = &self.intake;
+            let taking = consumer::run(consumers, stop.clone());
+            self.tasks.spawn(tracker.track_future(async move {
+                taking.await;
+                "consumers of queues"
+            }));
+        }
         if let Some(pruner) = self.pruner.take() {
             let stop = stop.clone();
             self.tasks.spawn(async move {
@@ -229,9 +245,13 @@ impl Parts {
 
     async fn stop(&mut self, stop: &CancellationToken) {
         self.state.set_ready(false);
+        let (intake, taking) = &self.intake;
+        intake.cancel();
+        taking.close();
         if let Some(public) = &self.public {
             within("answer the requests that have begun", self.grace + STEP_LIMIT, public.stop(true)).await;
         }
+        within("settle the messages taken from queues", self.grace + STEP_LIMIT, taking.wait()).await;
         within("settle the deliveries that wait", DRAIN_LIMIT, self.services.inbox.drain()).await;
         within("write the ledger", STEP_LIMIT, self.services.ledger.flush_and_stop()).await;
         stop.cancel();

@@ -73,6 +73,7 @@ impl Check {
                 &format!("{}: {}", warning.key, warning.message),
             );
         }
+        about_queues(&config, &mut findings).await;
         match tokio::time::timeout(PATIENCE, Workplace::open(&self.file)).await {
             Ok(Ok(place)) => {
                 about_database(&place, &mut findings).await;
@@ -96,7 +97,7 @@ fn about_sources(config: &Config, findings: &mut Findings) {
     for source in &config.sources {
         let section = &source.section;
         let about = format!("source {}", section.name);
-        if source.source.verifier.scheme() == "none" {
+        if source.queue.is_none() && source.source.verifier.scheme() == "none" {
             findings.say(
                 Verdict::Look,
                 &about,
@@ -117,6 +118,17 @@ fn about_sources(config: &Config, findings: &mut Findings) {
                 crate::config::duration::show(window),
             )),
             _ => {}
+        }
+    }
+}
+
+async fn about_queues(config: &Config, findings: &mut Findings) {
+    for spec in config.queues() {
+        let Some(queue) = spec.queue() else { continue };
+        let about = format!("source {} queue {}", spec.source, spec.queue);
+        match queue.probe().await {
+            Ok(found) => findings.say(Verdict::Good, &about, &found),
+            Err(reason) => findings.say(Verdict::Bad, &about, &reason),
         }
     }
 }

@@ -89,7 +89,7 @@ impl Written {
             .iter()
             .enumerate()
             .filter_map(|(number, source)| {
-                let known = || source.verify.preset().and_then(|preset| preset.retry_horizon);
+                let known = || source.preset().and_then(|preset| preset.retry_horizon);
                 Some((format!("source[{number}].retry_horizon"), source.retry_horizon.or_else(known)?))
             })
             .collect();

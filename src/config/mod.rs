@@ -16,6 +16,7 @@ pub mod http;
 pub mod inbox;
 mod load;
 pub mod log;
+pub mod queue;
 pub mod relay;
 mod report;
 pub mod retention;
@@ -30,6 +31,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use crate::consumer::QueueSpec;
 use crate::outbox::destination::DestinationSpec;
 use crate::source::Source;
 
@@ -66,6 +68,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// The queues that events come from.
+    pub fn queues(&self) -> impl Iterator<Item = &QueueSpec> {
+        self.sources.iter().filter_map(|source| source.queue.as_ref())
+    }
+
     /// The sources as the running program knows them.
     #[must_use]
     pub fn run_time_sources(&self) -> Vec<Arc<Source>> {

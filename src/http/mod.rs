@@ -25,7 +25,9 @@ use actix_web::web::{self, ServiceConfig};
 
 use answer::only;
 
+pub(crate) use arrival::Arrival;
 pub use openapi::openapi;
+pub(crate) use record::Record;
 pub use server::{ServerSettings, admin_server, bind, public_server};
 pub use state::{Limits, ServerState, Services, SourceTable};
 

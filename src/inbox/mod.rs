@@ -10,6 +10,7 @@ mod claims;
 mod executing;
 pub mod outcome;
 mod recent;
+mod refuse;
 mod retry;
 mod slots;
 mod writer;
@@ -35,6 +36,7 @@ use outcome::Answer;
 use recent::Recent;
 use writer::{Job, Writer};
 
+pub(crate) use refuse::UNREADABLE;
 pub use retry::RetryError;
 pub(crate) use writer::with_causes;
 

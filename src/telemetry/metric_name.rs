@@ -24,6 +24,8 @@ pub enum MetricName {
     OutboxUnsent,
     OutboxOldestUnsent,
     OutboxDeadLetters,
+    ConsumerConnected,
+    ConsumerUnacknowledged,
     BuildInfo,
     ResidentMemory,
     Uptime,
@@ -31,7 +33,7 @@ pub enum MetricName {
 
 impl MetricName {
     /// All of them, in the order of the exposition.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::Deliveries,
         Self::DeliveryDuration,
         Self::Events,
@@ -50,6 +52,8 @@ impl MetricName {
         Self::OutboxUnsent,
         Self::OutboxOldestUnsent,
         Self::OutboxDeadLetters,
+        Self::ConsumerConnected,
+        Self::ConsumerUnacknowledged,
         Self::BuildInfo,
         Self::ResidentMemory,
         Self::Uptime,
@@ -77,6 +81,8 @@ impl MetricName {
             Self::OutboxUnsent => "hooklatch_outbox_unsent",
             Self::OutboxOldestUnsent => "hooklatch_outbox_oldest_unsent_seconds",
             Self::OutboxDeadLetters => "hooklatch_outbox_dead_letters",
+            Self::ConsumerConnected => "hooklatch_consumer_connected",
+            Self::ConsumerUnacknowledged => "hooklatch_consumer_unacknowledged",
             // The exposition appends `_info`.
             Self::BuildInfo => "hooklatch_build",
             Self::ResidentMemory => "process_resident_memory_bytes",
@@ -106,6 +112,8 @@ impl MetricName {
             Self::OutboxUnsent => "Messages that are not sent yet",
             Self::OutboxOldestUnsent => "Age of the oldest message that is not sent",
             Self::OutboxDeadLetters => "Messages that were given up and wait for a person",
+            Self::ConsumerConnected => "Whether messages of a source's queue can be taken: 1 or 0",
+            Self::ConsumerUnacknowledged => "Messages taken from a queue and not acknowledged yet",
             Self::BuildInfo => "The version that runs",
             Self::ResidentMemory => "Resident memory of the process",
             Self::Uptime => "Seconds since the process started",

@@ -19,6 +19,7 @@ use prometheus_client::registry::{Metric, Registry};
 
 use crate::inbox::outcome::{EventOutcome, EventState, Outcome};
 use crate::store::Prunable;
+use crate::telemetry::consumer_metrics::ConsumerMetrics;
 use crate::telemetry::metric_name::MetricName;
 use crate::telemetry::outbox_metrics::OutboxMetrics;
 
@@ -95,6 +96,8 @@ pub struct Metrics {
     ledger_dropped: Counter,
     pruned: [Counter; Prunable::ALL.len()],
     prune_last_success: Gauge,
+    /// The queues'.
+    pub consumers: ConsumerMetrics,
     /// The outbox's.
     pub outbox: OutboxMetrics,
     resident_memory: Gauge,
@@ -141,6 +144,7 @@ impl Metrics {
                 .map(|what| pruned.get_or_create_owned(&TableLabel { table: what.as_str() })),
             prune_last_success: add(&mut registry, MetricName::PruneLastSuccess, Gauge::default()),
             outbox: OutboxMetrics::new(&mut registry),
+            consumers: ConsumerMetrics::new(&mut registry),
             resident_memory: add(&mut registry, MetricName::ResidentMemory, Gauge::default()),
             uptime: add(&mut registry, MetricName::Uptime, Gauge::default()),
             registry,
