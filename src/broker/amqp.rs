@@ -11,7 +11,7 @@ use lapin::uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserIn
 use lapin::{AsyncTcpStream, Connection, ConnectionProperties, Error, ErrorKind};
 
 use super::stream::{self, Kit};
-use super::{BrokerSpec, BrokerUrl, root_cause};
+use super::{BrokerSpec, BrokerUrl, percent_decode, root_cause};
 
 /// How often both sides show that they live: a peer that vanished without a word is noticed after two.
 const HEARTBEAT_SECONDS: u16 = 10;
@@ -112,11 +112,6 @@ fn uri(url: &BrokerUrl) -> Result<AMQPUri, String> {
         vhost,
         query: AMQPQueryString { heartbeat: Some(HEARTBEAT_SECONDS), ..AMQPQueryString::default() },
     })
-}
-
-/// `%2f` is a slash; `+` is a plus sign, unlike in forms.
-fn percent_decode(text: &str) -> Vec<u8> {
-    crate::envelope::form_decode(text.replace('+', "%2B").as_bytes())
 }
 
 #[cfg(test)]

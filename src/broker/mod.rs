@@ -6,6 +6,8 @@
 
 #[cfg(feature = "amqp")]
 pub mod amqp;
+#[cfg(feature = "nats")]
+pub mod nats;
 #[cfg(feature = "amqp")]
 mod stream;
 mod url;
@@ -23,11 +25,17 @@ pub struct BrokerSpec {
 }
 
 /// An error with its causes, in one line.
-#[cfg(feature = "amqp")]
+#[cfg(any(feature = "amqp", feature = "nats"))]
 pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut deepest = error;
     while let Some(deeper) = deepest.source() {
         deepest = deeper;
     }
     deepest.to_string()
+}
+
+/// `%2f` is a slash; `+` is a plus sign, unlike in forms.
+#[cfg(any(feature = "amqp", feature = "nats"))]
+fn percent_decode(text: &str) -> Vec<u8> {
+    crate::envelope::form_decode(text.replace('+', "%2B").as_bytes())
 }

@@ -37,6 +37,8 @@ pub enum SourceKind {
     Http,
     /// They are taken from a RabbitMQ queue.
     Amqp,
+    /// They are taken from a NATS `JetStream` consumer.
+    Nats,
 }
 
 impl SourceKind {
@@ -44,6 +46,7 @@ impl SourceKind {
         match self {
             Self::Http => None,
             Self::Amqp => Some(BrokerKind::Amqp),
+            Self::Nats => Some(BrokerKind::Nats),
         }
     }
 }
@@ -71,6 +74,14 @@ impl SourceSection {
                 None
             }
         };
+        match (self.kind, &self.stream) {
+            (SourceKind::Nats, None) => {
+                report.error(at, "messages come from a stream; add stream = \"NAME\"")
+            }
+            (SourceKind::Amqp, Some(_)) => report
+                .error(&format!("{at}.stream"), "this belongs to sources of kind \"nats\"; remove it here"),
+            _ => {}
+        }
         for (key, number) in [("prefetch", self.prefetch.map(u32::from)), ("max_attempts", self.max_attempts)]
         {
             if number == Some(0) {
@@ -88,6 +99,7 @@ impl SourceSection {
             source: self.name.as_str().into(),
             broker: BrokerSpec { url: url?, connect_timeout },
             queue: queue?,
+            stream: self.stream.clone(),
             prefetch: self.prefetch.unwrap_or(PREFETCH),
             max_attempts: self.max_attempts.unwrap_or(MAX_ATTEMPTS),
         })
@@ -121,6 +133,7 @@ impl SourceSection {
         for (key, is_there) in [
             ("url", self.url.is_some()),
             ("queue", self.queue.is_some()),
+            ("stream", self.stream.is_some()),
             ("prefetch", self.prefetch.is_some()),
             ("max_attempts", self.max_attempts.is_some()),
             ("connect_timeout", self.connect_timeout.is_some()),

@@ -40,13 +40,15 @@ pub struct SourceSection {
     pub name: String,
     /// The dedup scope. Two sources may share one. Unset: the name.
     pub consumer: Option<String>,
-    /// Where deliveries come from: `http`, or a broker's queue: `amqp`.
+    /// Where deliveries come from: `http`, or a broker's queue: `amqp`, `nats`.
     #[serde(default)]
     pub kind: SourceKind,
     /// Of a queue: the broker's URL. One with a password is better written `env:NAME`.
     pub url: Option<SecretRef>,
-    /// Of a queue: its name. It must be there.
+    /// Of a queue: its name, and it must be there. NATS: the durable consumer, made if it is not there …
     pub queue: Option<String>,
+    /// … of this stream.
+    pub stream: Option<String>,
     /// Of a queue: messages that may be on their way at a time. Unset: 256.
     pub prefetch: Option<u16>,
     /// Of a queue: a message whose events fail so often for now becomes a dead letter. Unset: 20.
@@ -195,7 +197,7 @@ impl SourceSection {
                 None
             }
             // An error was reported.
-            SourceKind::Amqp => Some(self.queue(at, environment, report)?),
+            SourceKind::Amqp | SourceKind::Nats => Some(self.queue(at, environment, report)?),
         };
         let envelope = self.envelope();
         if let Err(error) = envelope.check() {
@@ -226,7 +228,7 @@ impl SourceSection {
     fn envelope(&self) -> EnvelopeRules {
         let usual = match self.kind {
             SourceKind::Http => self.preset().map_or_else(EnvelopeRules::default, |p| p.envelope.rules()),
-            SourceKind::Amqp => QUEUED.rules(),
+            SourceKind::Amqp | SourceKind::Nats => QUEUED.rules(),
         };
         EnvelopeRules {
             event_id: self.event_id.clone().unwrap_or(usual.event_id),
@@ -249,12 +251,12 @@ impl SourceSection {
         let none = VerifyConfig { scheme: "none".to_owned(), ..VerifyConfig::default() };
         let verify = match (&self.verify, self.kind) {
             (Some(verify), SourceKind::Http) => verify,
-            (None, SourceKind::Amqp) => &none,
+            (None, SourceKind::Amqp | SourceKind::Nats) => &none,
             (None, SourceKind::Http) => {
                 report.error(&format!("{at}.verify"), NO_VERIFY);
                 return None;
             }
-            (Some(_), SourceKind::Amqp) => {
+            (Some(_), SourceKind::Amqp | SourceKind::Nats) => {
                 report.error(
                     &format!("{at}.verify"),
                     "messages of a queue are not verified: the broker says who may send; remove it",

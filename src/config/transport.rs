@@ -11,6 +11,8 @@ use crate::broker::{BrokerKind, BrokerSpec, BrokerUrl};
 use crate::outbox::amqp::AmqpSpec;
 use crate::outbox::destination::Transport;
 use crate::outbox::http::{HOPS_HEADER, HttpSpec, IDEMPOTENCY_KEY, TRACEPARENT};
+#[cfg(feature = "nats")]
+use crate::outbox::nats::NatsSpec;
 use crate::outbox::route::Route;
 use crate::signature::{Verifier, VerifyConfig};
 
@@ -88,7 +90,10 @@ impl DestinationSection {
         }))
     }
 
-    #[cfg_attr(not(feature = "amqp"), expect(unused_variables, reason = "no broker is built in"))]
+    #[cfg_attr(
+        not(any(feature = "amqp", feature = "nats")),
+        expect(unused_variables, reason = "no broker is built in")
+    )]
     fn broker(
         &self,
         at: &str,
@@ -100,6 +105,8 @@ impl DestinationSection {
         match kind {
             #[cfg(feature = "amqp")]
             BrokerKind::Amqp => self.amqp(at, broker, headers, report).map(Transport::Amqp),
+            #[cfg(feature = "nats")]
+            BrokerKind::Nats => self.nats(at, broker, headers, report).map(Transport::Nats),
             // Refused with the URL.
             _ => None,
         }
@@ -138,15 +145,38 @@ impl DestinationSection {
         Some(AmqpSpec { broker, exchange, routing_key, timeout: self.timeout, headers, unroutable })
     }
 
+    #[cfg(feature = "nats")]
+    fn nats(
+        &self,
+        at: &str,
+        broker: BrokerSpec,
+        headers: HeaderMap,
+        report: &mut Report,
+    ) -> Option<NatsSpec> {
+        let key = format!("{at}.subject");
+        let Some(text) = self.subject.as_deref().filter(|text| !text.is_empty()) else {
+            report.error(&key, "messages go to a subject; add subject = \"shop.{event_type}\"");
+            return None;
+        };
+        let subject = Route::parse(text).map_err(|error| report.error(&key, error)).ok()?;
+        let unroutable = self.unroutable.unwrap_or_default();
+        Some(NatsSpec { broker, subject, timeout: self.timeout, headers, unroutable })
+    }
+
     fn refuse_what_belongs_elsewhere(&self, at: &str, kind: Option<BrokerKind>, report: &mut Report) {
         let belongs = [
             ("exchange", self.exchange.is_some(), Some(BrokerKind::Amqp), "amqp://"),
             ("routing_key", self.routing_key.is_some(), Some(BrokerKind::Amqp), "amqp://"),
-            ("unroutable", self.unroutable.is_some(), Some(BrokerKind::Amqp), "amqp://"),
             ("subject", self.subject.is_some(), Some(BrokerKind::Nats), "nats://"),
             ("topic", self.topic.is_some(), Some(BrokerKind::Kafka), "kafka://"),
             ("sign", self.sign.is_some(), None, "https://"),
         ];
+        if self.unroutable.is_some() && !matches!(kind, Some(BrokerKind::Amqp | BrokerKind::Nats)) {
+            report.error(
+                &format!("{at}.unroutable"),
+                "this belongs to destinations with an amqp:// or nats:// URL; remove it here",
+            );
+        }
         for (key, is_there, owner, scheme) in belongs {
             if is_there && kind != owner {
                 report.error(

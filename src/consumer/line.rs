@@ -139,12 +139,27 @@ impl Line {
 async fn bring(settler: Arc<Settler>, taken: Taken, session: CancellationToken) {
     let Taken { request, receipt } = taken;
     let _counted = settler.count();
-    match settler.settle(request, &session).await {
+    let mut settling = std::pin::pin!(settler.settle(request, &session));
+    let settled = loop {
+        tokio::select! {
+            settled = &mut settling => break settled,
+            () = pause(receipt.keep_every()) => receipt.keep().await,
+        }
+    };
+    match settled {
         Settled::Done => {
             if let Err(reason) = receipt.acknowledge().await {
                 tracing::debug!(reason, "a message could not be acknowledged; it comes again");
             }
         }
         Settled::Left => {}
+    }
+}
+
+/// Waits so long; for ever, if nothing is due.
+async fn pause(length: Option<Duration>) {
+    match length {
+        Some(length) => tokio::time::sleep(length).await,
+        None => std::future::pending().await,
     }
 }

@@ -5,13 +5,15 @@
 //! queue to come again at once: what cannot be settled now is kept and tried again, ever more slowly, and
 //! what can never be settled becomes a dead letter and is acknowledged.
 //!
-//! In the order of a message's way: [`queue`] is what every kind of broker does, `amqp` is RabbitMQ,
+//! In the order of a message's way: [`queue`] is what every kind of broker does, `amqp` is RabbitMQ, `nats` is JetStream,
 //! `line` takes messages for one source and connects again, `settle` brings one message to its end.
 //! Knows neither SQL nor HTTP types.
 
 #[cfg(feature = "amqp")]
 mod amqp;
 mod line;
+#[cfg(feature = "nats")]
+mod nats;
 pub mod queue;
 mod settle;
 
@@ -33,8 +35,10 @@ pub struct QueueSpec {
     /// The name of the source.
     pub source: Arc<str>,
     pub broker: BrokerSpec,
-    /// What the broker calls the queue.
+    /// What the broker calls the queue; NATS: the durable consumer …
     pub queue: String,
+    /// … of this stream.
+    pub stream: Option<String>,
     /// Messages that may be on their way at a time, taken and not acknowledged.
     pub prefetch: u16,
     /// A message whose events fail so often for now is given up.
@@ -48,6 +52,8 @@ impl QueueSpec {
         match self.broker.url.kind() {
             #[cfg(feature = "amqp")]
             BrokerKind::Amqp => Some(Arc::new(amqp::AmqpQueue::new(self))),
+            #[cfg(feature = "nats")]
+            BrokerKind::Nats => Some(Arc::new(nats::NatsQueue::new(self))),
             // The configuration refuses what is not built in.
             _ => None,
         }

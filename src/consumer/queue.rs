@@ -1,5 +1,7 @@
 //! What every kind of broker does for a source: hands out messages, and hears when one is done with.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use crate::event::RawRequest;
@@ -43,6 +45,12 @@ pub struct Taken {
     pub receipt: Box<dyn Receipt>,
 }
 
+impl std::fmt::Debug for Taken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Taken").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
 /// The right to acknowledge one message.
 #[async_trait]
 pub trait Receipt: Send + Sync {
@@ -51,4 +59,13 @@ pub trait Receipt: Send + Sync {
     /// # Errors
     /// Why it could not be told: the message comes again.
     async fn acknowledge(self: Box<Self>) -> Result<(), String>;
+
+    /// How often the broker must hear that the message is still being worked on, so that it does not
+    /// come again.
+    fn keep_every(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Says so.
+    async fn keep(&self) {}
 }

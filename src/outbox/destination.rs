@@ -16,6 +16,8 @@ use super::amqp::{AmqpDestination, AmqpSpec};
 use super::backoff::Backoff;
 use super::breaker::BreakerRule;
 use super::http::{HttpDestination, HttpSpec};
+#[cfg(feature = "nats")]
+use super::nats::{NatsDestination, NatsSpec};
 use crate::store::outbox::Message;
 
 /// Delivers messages to one place.
@@ -97,9 +99,11 @@ pub enum Transport {
     Http(HttpSpec),
     #[cfg(feature = "amqp")]
     Amqp(AmqpSpec),
+    #[cfg(feature = "nats")]
+    Nats(NatsSpec),
 }
 
-/// What a message means to its destination that a broker has no queue for.
+/// What becomes of a message that a broker has no queue for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unroutable {
@@ -146,6 +150,8 @@ pub fn open(spec: &DestinationSpec) -> Result<Arc<dyn Destination>, OpenError> {
         Transport::Http(http) => Ok(Arc::new(HttpDestination::new(http, spec.policy.concurrency)?)),
         #[cfg(feature = "amqp")]
         Transport::Amqp(amqp) => Ok(Arc::new(AmqpDestination::new(amqp, spec.policy.concurrency))),
+        #[cfg(feature = "nats")]
+        Transport::Nats(nats) => Ok(Arc::new(NatsDestination::new(nats))),
     }
 }
 

@@ -20,6 +20,8 @@ mod hints;
 pub mod http;
 pub mod labels;
 pub mod lane;
+#[cfg(feature = "nats")]
+pub mod nats;
 pub mod pace;
 pub mod relay;
 pub mod route;

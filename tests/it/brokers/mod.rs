@@ -1,6 +1,8 @@
 //! Real brokers: where messages of the outbox go, and where events come from.
 
 #[cfg(feature = "amqp")]
+mod queue;
+#[cfg(feature = "amqp")]
 mod rabbitmq;
 
 use std::time::Duration;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lapin::options::{
     BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions,
-    QueueDeclareOptions,
+    QueueDeclareOptions, QueueDeleteOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
@@ -102,6 +102,10 @@ impl Rabbit {
             .await
             .expect("is confirmed");
         assert!(confirmed.is_ack() && confirmed.take_message().is_none(), "the queue {queue} takes it");
+    }
+
+    pub(crate) async fn delete(&self, queue: &str) {
+        self.channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await.expect("deletes");
     }
 
     /// Messages that are ready in a queue.
