@@ -25,7 +25,7 @@ pub struct BrokerSpec {
 }
 
 /// An error with its causes, in one line.
-#[cfg(any(feature = "amqp", feature = "nats"))]
+#[cfg(any(feature = "amqp", feature = "nats", feature = "kafka"))]
 pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut deepest = error;
     while let Some(deeper) = deepest.source() {

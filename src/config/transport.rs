@@ -11,6 +11,8 @@ use crate::broker::{BrokerKind, BrokerSpec, BrokerUrl};
 use crate::outbox::amqp::AmqpSpec;
 use crate::outbox::destination::Transport;
 use crate::outbox::http::{HOPS_HEADER, HttpSpec, IDEMPOTENCY_KEY, TRACEPARENT};
+#[cfg(feature = "kafka")]
+use crate::outbox::kafka::KafkaSpec;
 #[cfg(feature = "nats")]
 use crate::outbox::nats::NatsSpec;
 use crate::outbox::route::Route;
@@ -91,7 +93,7 @@ impl DestinationSection {
     }
 
     #[cfg_attr(
-        not(any(feature = "amqp", feature = "nats")),
+        not(any(feature = "amqp", feature = "nats", feature = "kafka")),
         expect(unused_variables, reason = "no broker is built in")
     )]
     fn broker(
@@ -107,6 +109,8 @@ impl DestinationSection {
             BrokerKind::Amqp => self.amqp(at, broker, headers, report).map(Transport::Amqp),
             #[cfg(feature = "nats")]
             BrokerKind::Nats => self.nats(at, broker, headers, report).map(Transport::Nats),
+            #[cfg(feature = "kafka")]
+            BrokerKind::Kafka => self.kafka(at, broker, headers, report).map(Transport::Kafka),
             // Refused with the URL.
             _ => None,
         }
@@ -161,6 +165,29 @@ impl DestinationSection {
         let subject = Route::parse(text).map_err(|error| report.error(&key, error)).ok()?;
         let unroutable = self.unroutable.unwrap_or_default();
         Some(NatsSpec { broker, subject, timeout: self.timeout, headers, unroutable })
+    }
+
+    #[cfg(feature = "kafka")]
+    fn kafka(
+        &self,
+        at: &str,
+        broker: BrokerSpec,
+        headers: HeaderMap,
+        report: &mut Report,
+    ) -> Option<KafkaSpec> {
+        let Some(text) = self.topic.as_deref().filter(|text| !text.is_empty()) else {
+            report.error(&format!("{at}.topic"), "messages go to a topic; add topic = \"NAME\"");
+            return None;
+        };
+        let topic = Route::parse(text).map_err(|error| report.error(&format!("{at}.topic"), error)).ok()?;
+        let exposed = broker.url.expose();
+        if !exposed.username().is_empty() || exposed.password().is_some() {
+            report.error(
+                &format!("{at}.url"),
+                "Kafka is spoken without SASL and TLS: remove the user, and reach the broker by a trusted way",
+            );
+        }
+        Some(KafkaSpec { broker, topic, timeout: self.timeout, headers })
     }
 
     fn refuse_what_belongs_elsewhere(&self, at: &str, kind: Option<BrokerKind>, report: &mut Report) {

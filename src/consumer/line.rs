@@ -19,7 +19,7 @@ use crate::outbox::backoff::{self, Backoff};
 
 /// Pauses between attempts to connect.
 const CONNECT_AGAIN: Backoff =
-    Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(30) };
+    Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(10) };
 
 /// One source's queue.
 pub(super) struct Line {

@@ -16,6 +16,8 @@ use super::amqp::{AmqpDestination, AmqpSpec};
 use super::backoff::Backoff;
 use super::breaker::BreakerRule;
 use super::http::{HttpDestination, HttpSpec};
+#[cfg(feature = "kafka")]
+use super::kafka::{KafkaDestination, KafkaSpec};
 #[cfg(feature = "nats")]
 use super::nats::{NatsDestination, NatsSpec};
 use crate::store::outbox::Message;
@@ -99,6 +101,8 @@ pub enum Transport {
     Http(HttpSpec),
     #[cfg(feature = "amqp")]
     Amqp(AmqpSpec),
+    #[cfg(feature = "kafka")]
+    Kafka(KafkaSpec),
     #[cfg(feature = "nats")]
     Nats(NatsSpec),
 }
@@ -150,6 +154,8 @@ pub fn open(spec: &DestinationSpec) -> Result<Arc<dyn Destination>, OpenError> {
         Transport::Http(http) => Ok(Arc::new(HttpDestination::new(http, spec.policy.concurrency)?)),
         #[cfg(feature = "amqp")]
         Transport::Amqp(amqp) => Ok(Arc::new(AmqpDestination::new(amqp, spec.policy.concurrency))),
+        #[cfg(feature = "kafka")]
+        Transport::Kafka(kafka) => Ok(Arc::new(KafkaDestination::new(kafka))),
         #[cfg(feature = "nats")]
         Transport::Nats(nats) => Ok(Arc::new(NatsDestination::new(nats))),
     }

@@ -18,6 +18,8 @@ pub mod destination;
 pub mod forward;
 mod hints;
 pub mod http;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 pub mod labels;
 pub mod lane;
 #[cfg(feature = "nats")]

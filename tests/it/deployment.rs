@@ -32,7 +32,11 @@ async fn the_deployed_configuration_works() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_metric_of_the_alerts_exists() {
     let destination = "[[destination]]\nname = \"crm\"\nurl = \"http://127.0.0.1:9/\"\n";
-    let app = Setup::new(Backend::Sqlite).and_source(destination).start().await;
+    // Nothing listens there, and the process says so.
+    let queue =
+        "[[source]]\nname = \"queue\"\nkind = \"amqp\"\nurl = \"amqp://127.0.0.1:9\"\nqueue = \"q\"\n";
+    let more = format!("{queue}{destination}");
+    let app = Setup::new(Backend::Sqlite).and_source(&more).start().await;
     let exposed = app.admin_get("/metrics").await.text();
     let rules = read("deploy/prometheus/hooklatch.rules.yaml");
     let mut named: Vec<&str> = rules

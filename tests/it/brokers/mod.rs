@@ -1,5 +1,9 @@
 //! Real brokers: where messages of the outbox go, and where events come from.
 
+#[cfg(feature = "kafka")]
+mod kafka;
+#[cfg(feature = "nats")]
+mod nats;
 #[cfg(feature = "amqp")]
 mod queue;
 #[cfg(feature = "amqp")]
