@@ -15,10 +15,10 @@ impl Inbox {
         let shared = &*self.shared;
         let mode = Mode::Refuse(reason.to_owned());
         match apply(&*shared.store, &[delivery], &shared.terms, &mode, Care::Chunks(1)).await {
-            Ok(mut committed) => committed
-                .answers
-                .pop()
-                .unwrap_or_else(|| answers::unavailable("the delivery was not settled")),
+            Ok(mut committed) => {
+                let composed = committed.answers.pop();
+                composed.map_or_else(|| answers::unavailable("the delivery was not settled"), |c| c.answer)
+            }
             Err(NotCommitted::Store(error)) => answers::unavailable(with_causes(&error)),
             Err(NotCommitted::Exclude(_) | NotCommitted::HandlerFailed) => answers::unavailable(reason),
         }

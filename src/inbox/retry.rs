@@ -71,17 +71,6 @@ impl Inbox {
                     answers::unavailable("the event was not settled")
                 }
             };
-        let answer = match apply(&*shared.store, &[&delivery], &shared.terms, &Mode::Retry, Care::Chunks(1))
-            .await
-        {
-            Ok(mut committed) => {
-                committed.answers.pop().unwrap_or_else(|| answers::unavailable("the event was not settled"))
-            }
-            Err(NotCommitted::Store(error)) => answers::unavailable(with_causes(&error)),
-            Err(NotCommitted::Exclude(_) | NotCommitted::HandlerFailed) => {
-                answers::unavailable("the event was not settled")
-            }
-        };
         if was_unreadable && is_done(answer.outcome) {
             let discarded = shared.store.discard_dead_letters(&[letter.id]).await;
             if let Err(error) = discarded {
