@@ -100,6 +100,7 @@ impl Reactor for Kit {
         self.0.interval(dur)
     }
 
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` would borrow `self`")]
     fn tcp_connect_addr(
         &self,
         addr: SocketAddr,

@@ -76,7 +76,7 @@ impl SourceSection {
         };
         match (self.kind, &self.stream) {
             (SourceKind::Nats, None) => {
-                report.error(at, "messages come from a stream; add stream = \"NAME\"")
+                report.error(at, "messages come from a stream; add stream = \"NAME\"");
             }
             (SourceKind::Amqp, Some(_)) => report
                 .error(&format!("{at}.stream"), "this belongs to sources of kind \"nats\"; remove it here"),

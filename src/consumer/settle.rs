@@ -71,7 +71,7 @@ impl Settler {
             let arrival = Arrival::from_peer(Some(self.peer.clone()), &services.clock);
             let mut record = Record::open(arrival, source.clone());
             record.note_body(request.body.len());
-            let (delivery, unreadable) = match self.read(source, &request, &record) {
+            let (delivery, unreadable) = match self.read(&source, &request, &record) {
                 Read::Delivery(delivery) => {
                     record.note_events(&delivery.events);
                     (delivery, None)
@@ -116,7 +116,7 @@ impl Settler {
         !answer.events.is_empty() || (delivery.is_batch && self.state.services().store.now().await.is_ok())
     }
 
-    fn read(&self, source: Arc<Source>, request: &RawRequest, record: &Record) -> Read {
+    fn read(&self, source: &Arc<Source>, request: &RawRequest, record: &Record) -> Read {
         let limit = self.state.limits().max_body_bytes;
         let parsed = if request.body.len() > limit {
             Err(format!("it has {} bytes, and http.max_body_bytes is {limit}", request.body.len()))
@@ -135,7 +135,7 @@ impl Settler {
         };
         match parsed {
             Ok(parsed) => Read::Delivery(delivery(parsed.events, parsed.is_batch)),
-            Err(reason) => Read::Unreadable(delivery(vec![nameless(&source, request)], false), reason),
+            Err(reason) => Read::Unreadable(delivery(vec![nameless(source, request)], false), reason),
         }
     }
 }
