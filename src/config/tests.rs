@@ -177,7 +177,7 @@ fn a_destination_that_cannot_work_is_refused_in_words() {
 lease = '1ms'
 [[destination]]
 name = 'erp'
-url = 'amqp://erp.example/in'
+url = 'ftp://erp.example/in'
 concurrency = 0
 timeout = '0s'
 permanent_statuses = [422, 500]
@@ -190,7 +190,7 @@ sign = { scheme = 'standard-webhooks' }
 "), @r#"
 the configuration cannot be used: 11 problems
   hooklatch.toml:3: relay.lease: write a time from 1s to 1h
-  hooklatch.toml:6: destination[0].url: "amqp" is no scheme this program delivers to; write https://HOST/PATH
+  hooklatch.toml:6: destination[0].url: "ftp" is no scheme this program delivers to; write https://HOST/PATH, or amqp, nats or kafka
   hooklatch.toml:7: destination[0].concurrency: write a number from 1 to 1024
   hooklatch.toml:8: destination[0].timeout: write a time longer than nothing, up to 1h
   hooklatch.toml:9: destination[0].permanent_statuses: 500 cannot be permanent; write statuses from 400 to 499, and neither 408, 410 nor 429
@@ -407,17 +407,25 @@ mod documented {
     }
 
     #[test]
+    #[cfg(all(feature = "amqp", feature = "nats"))]
     fn the_example_lines_are_valid_when_they_are_uncommented() {
         let environment = Environment::from_iter([
             ("SHOP_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
             ("HOOKLATCH_ADMIN_TOKEN", "y"),
+            ("RABBITMQ_URL", "amqps://shop:y@rabbit.example"),
+            ("NATS_URL", "nats://shop:y@nats.example"),
             ("CRM_TOKEN", "Bearer z"),
             ("CRM_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
         ]);
-        let config = Config::parse("config.default.toml", &uncommented(), &environment).expect("valid");
-        assert_eq!(config.sources.len(), 1);
+        // Kafka is not built in by default.
+        let text = uncommented();
+        let (built_in, kafka) = text.rsplit_once("[[destination]]").expect("the last one");
+        assert!(kafka.contains("kafka://"), "{kafka}");
+        let config = Config::parse("config.default.toml", built_in, &environment).expect("valid");
+        assert_eq!(config.sources.len(), 3);
+        assert_eq!(config.queues().count(), 2);
         assert_eq!(config.sources[0].section.handler.len(), 2);
-        assert_eq!(config.destinations.len(), 1);
+        assert_eq!(config.destinations.len(), 3);
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
     }
 

@@ -45,13 +45,16 @@ impl DestinationSection {
         environment: &Environment,
         report: &mut Report,
     ) -> Option<Transport> {
+        // All are looked at, so that everything that is wrong is told at once.
         let headers = self.header_map(at, environment, report);
+        let signer =
+            self.sign.as_ref().map(|sign| self.signer(sign, &format!("{at}.sign"), environment, report));
         let key = format!("{at}.url");
         let url = self.url(&key, environment, report)?;
         let kind = BrokerKind::of_scheme(url.scheme());
         self.refuse_what_belongs_elsewhere(at, kind, report);
         match (url.scheme(), kind) {
-            ("http" | "https", _) => self.http(at, url, headers, environment, report),
+            ("http" | "https", _) => self.http(url, headers, signer),
             (_, Some(kind)) => {
                 let url = BrokerUrl::parse(url.as_str()).map_err(|error| report.error(&key, error)).ok()?;
                 let broker = BrokerSpec { url, connect_timeout: self.connect_timeout };
@@ -69,17 +72,15 @@ impl DestinationSection {
         }
     }
 
+    /// `signer`: `None` inside when it was asked for and is not to be had; an error was reported.
     fn http(
         &self,
-        at: &str,
         url: Url,
         headers: Option<HeaderMap>,
-        environment: &Environment,
-        report: &mut Report,
+        signer: Option<Option<Verifier>>,
     ) -> Option<Transport> {
-        let signer = match &self.sign {
-            // Asked for and not to be had: an error was reported.
-            Some(sign) => Some(self.signer(sign, &format!("{at}.sign"), environment, report)?),
+        let signer = match signer {
+            Some(signer) => Some(signer?),
             None => None,
         };
         Some(Transport::Http(HttpSpec {

@@ -373,6 +373,7 @@ mod tests {
         // This one has no series until a secret has matched.
         metrics.signature_matched(UNKNOWN_SOURCE, 0);
         metrics.outbox.register(["crm"]);
+        metrics.consumers.register(["queue"]);
         let text = metrics.encode();
         for name in MetricName::ALL {
             assert!(text.contains(&format!("# HELP {}", name.as_str())), "{} is missing", name.as_str());
