@@ -131,8 +131,7 @@ impl Destination for KafkaDestination {
             Ok(producer) => producer,
             Err(error) => return self.judge(&topic, &error),
         };
-        let mut record: FutureRecord<'_, str, [u8]> =
-            FutureRecord::to(&topic).payload(&message.payload).headers(headers);
+        let mut record = FutureRecord::<str, [u8]>::to(&topic).payload(&message.payload[..]).headers(headers);
         if let Some(aggregate) = &message.aggregate_id {
             record = record.key(aggregate);
         }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
-use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{Consumer as _, StreamConsumer};
 use rdkafka::message::{Headers as _, Message as _};
 use rdkafka::mocking::MockCluster;
+use rdkafka::producer::DefaultProducerContext;
 
 use super::{in_state, relaying, table, wait_for, wait_until};
 use crate::support::app::BODY_MARKER;
@@ -25,18 +25,18 @@ struct Arrived {
     text: String,
 }
 
-fn cluster() -> MockCluster<'static, DefaultClientContext> {
+fn cluster() -> MockCluster<'static, DefaultProducerContext> {
     let cluster = MockCluster::new(1).expect("a cluster");
     cluster.create_topic("orders", PARTITIONS, 1).expect("a topic");
     cluster
 }
 
-fn url(cluster: &MockCluster<'static, DefaultClientContext>) -> String {
+fn url(cluster: &MockCluster<'static, DefaultProducerContext>) -> String {
     format!("kafka://{}", cluster.bootstrap_servers())
 }
 
 /// Records of the topic until so many have come.
-async fn take(cluster: &MockCluster<'static, DefaultClientContext>, records: usize) -> Vec<Arrived> {
+async fn take(cluster: &MockCluster<'static, DefaultProducerContext>, records: usize) -> Vec<Arrived> {
     let consumer: StreamConsumer = ClientConfig::new()
         .set("bootstrap.servers", cluster.bootstrap_servers())
         .set("group.id", "test")
