@@ -97,6 +97,7 @@ impl BrokerUrl {
     }
 
     /// With its secrets, for whoever connects.
+    #[cfg(any(feature = "amqp", feature = "nats", feature = "kafka"))]
     pub(crate) fn expose(&self) -> &Url {
         &self.0
     }

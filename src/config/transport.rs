@@ -15,6 +15,7 @@ use crate::outbox::http::{HOPS_HEADER, HttpSpec, IDEMPOTENCY_KEY, TRACEPARENT};
 use crate::outbox::kafka::KafkaSpec;
 #[cfg(feature = "nats")]
 use crate::outbox::nats::NatsSpec;
+#[cfg(any(feature = "amqp", feature = "nats", feature = "kafka"))]
 use crate::outbox::route::Route;
 use crate::signature::{Verifier, VerifyConfig};
 

@@ -24,7 +24,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::broker::{BrokerKind, BrokerSpec};
+#[cfg(any(feature = "amqp", feature = "nats"))]
+use crate::broker::BrokerKind;
+use crate::broker::BrokerSpec;
 use crate::http::ServerState;
 use line::Line;
 use queue::Queue;
