@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::config::{Config, Database, HttpSection, InboxSection, Retention, StatementCache, TlsSection};
+use crate::consumer::Consumers;
 use crate::http::{Limits, ServerSettings, ServerState, Services, Socket, Tls};
 use crate::inbox::{Inbox, InboxOptions};
 use crate::ledger::Ledger;
@@ -81,6 +82,8 @@ pub struct App {
     pub(crate) admin: Socket,
     /// `None` without [`Role::Relay`].
     pub(crate) relay: Option<Relay>,
+    /// `None` without [`Role::Receive`], or without a source that is a queue.
+    pub(crate) consumers: Option<Consumers>,
     /// `None` without [`Role::Prune`].
     pub(crate) pruner: Option<Pruner>,
     /// Set when the database could not be reached yet.
@@ -154,6 +157,12 @@ impl App {
         let limits = limits(&config.http);
         let state =
             Arc::new(ServerState::new(services.clone(), sources, limits, config.admin.token.as_ref()));
+        let queues: Vec<_> = config.queues().cloned().collect();
+        let consumers = (roles.contains(&Role::Receive) && !queues.is_empty()).then(|| Consumers {
+            queues,
+            state: state.clone(),
+            grace: config.http.shutdown_grace,
+        });
         let pruner = roles.contains(&Role::Prune).then(|| Pruner {
             store,
             retention: config.retention.clone(),
@@ -169,6 +178,7 @@ impl App {
             public,
             admin,
             relay,
+            consumers,
             pruner,
             awaited,
             auto_migrate,

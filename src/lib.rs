@@ -4,9 +4,11 @@
 
 mod alarm;
 pub mod app;
+pub mod broker;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod consumer;
 pub mod envelope;
 pub mod event;
 pub mod handler;

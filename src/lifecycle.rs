@@ -7,7 +7,7 @@
 //! (`reload`).
 //!
 //! Stop (SIGTERM, SIGINT): `/readyz` says 503; the public listener closes and answers what it has
-//! begun; the inbox settles what waits; the ledger writes what it holds; the private listener closes;
+//! begun, and no more messages are taken from queues; the inbox settles what waits; the ledger writes what it holds; the private listener closes;
 //! the relay finishes what is on its way and gives back the rest, and the pruner ends; the database is
 //! closed. Each step has a time limit. A second signal
 //! ends the process at once. A part that ends on its own is a crash: the rest stops in order and the
@@ -25,8 +25,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::app::{App, Awaited};
+use crate::consumer;
 use crate::http::{self, ServerSettings, ServerState, Socket};
 use crate::outbox::relay::{self, Destinations};
 use crate::pruner;
@@ -176,6 +178,9 @@ struct Parts {
     grace: Duration,
     relay: Option<relay::Relay>,
     destinations: watch::Receiver<Destinations>,
+    consumers: Option<consumer::Consumers>,
+    /// Ends the taking of messages from queues, and waits for those that have been taken.
+    intake: (CancellationToken, TaskTracker),
     /// How long the messages on their way may take.
     drain: Duration,
     pruner: Option<pruner::Pruner>,
@@ -189,7 +194,19 @@ impl Parts {
     fn start(app: App, hangup: Option<Signal>, stop: &CancellationToken) -> Result<Self, RunError> {
         let (destinations, changes) = watch::channel(Destinations::default());
         let reload = reload_of(&app, destinations);
-        let App { state, services, settings, public, admin, relay, pruner, awaited, auto_migrate, .. } = app;
+        let App {
+            state,
+            services,
+            settings,
+            public,
+            admin,
+            relay,
+            consumers,
+            pruner,
+            awaited,
+            auto_migrate,
+            ..
+        } = app;
         let mut tasks = JoinSet::new();
         if let Some(hangup) = hangup {
             let stop = stop.clone();
@@ -225,6 +242,8 @@ impl Parts {
             drain: relay.as_ref().map(|relay| relay.parts.options.drain).unwrap_or_default(),
             relay,
             destinations: changes,
+            consumers,
+            intake: (CancellationToken::new(), TaskTracker::new()),
             pruner,
             preparation: Preparation { store, awaited, auto_migrate },
             addresses,
@@ -260,6 +279,14 @@ impl Parts {
                 "relay"
             });
         }
+        if let Some(consumers) = self.consumers.take() {
+            let (stop, tracker) = &self.intake;
+            let taking = consumer::run(consumers, stop.clone());
+            self.tasks.spawn(tracker.track_future(async move {
+                taking.await;
+                "consumers of queues"
+            }));
+        }
         if let Some(pruner) = self.pruner.take() {
             let stop = stop.clone();
             self.tasks.spawn(async move {
@@ -272,9 +299,13 @@ impl Parts {
 
     async fn stop(&mut self, stop: &CancellationToken) {
         self.state.set_ready(false);
+        let (intake, taking) = &self.intake;
+        intake.cancel();
+        taking.close();
         if let Some(public) = &self.public {
             within("answer the requests that have begun", self.grace + STEP_LIMIT, public.stop(true)).await;
         }
+        within("settle the messages taken from queues", self.grace + STEP_LIMIT, taking.wait()).await;
         within("settle the deliveries that wait", DRAIN_LIMIT, self.services.inbox.drain()).await;
         within("write the ledger", STEP_LIMIT, self.services.ledger.flush_and_stop()).await;
         stop.cancel();

@@ -49,12 +49,23 @@ pub enum ReplayGuard {
     Body,
 }
 
+/// By which door the deliveries of a source come in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Intake {
+    /// They are posted to `/hooks/{source}`.
+    #[default]
+    Posted,
+    /// They are taken from a broker's queue; nobody may post to it.
+    Queued,
+}
+
 /// What the inbox knows of a sender.
 #[derive(Clone)]
 pub struct Source {
     pub name: Arc<str>,
     /// The dedup scope.
     pub consumer: Arc<str>,
+    pub intake: Intake,
     pub verifier: Verifier,
     pub envelope: EnvelopeRules,
     pub key_policy: KeyPolicy,

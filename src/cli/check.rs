@@ -83,6 +83,7 @@ impl Check {
                 &format!("{}: {}", warning.key, warning.message),
             );
         }
+        about_queues(&config, &mut findings).await;
         match tokio::time::timeout(PATIENCE, Workplace::open(&self.file)).await {
             Ok(Ok(place)) => {
                 about_database(&place, &mut findings).await;
@@ -124,7 +125,7 @@ fn about_sources(config: &Config, findings: &mut Findings) {
     for source in &config.sources {
         let section = &source.section;
         let about = format!("source {}", section.name);
-        if source.source.verifier.scheme() == "none" {
+        if source.queue.is_none() && source.source.verifier.scheme() == "none" {
             findings.say(
                 Verdict::Look,
                 &about,
@@ -141,7 +142,9 @@ fn about_sources(config: &Config, findings: &mut Findings) {
         about_retries(config, source, &about, findings);
         about_replays(config, source, &about, findings);
         let verifier = &source.source.verifier;
-        if verifier.handshake_kind() == HandshakeKind::Meta && section.verify.handshake_token.is_none() {
+        if verifier.handshake_kind() == HandshakeKind::Meta
+            && section.verify.as_ref().is_some_and(|verify| verify.handshake_token.is_none())
+        {
             findings.say(
                 Verdict::Look,
                 &about,
@@ -154,7 +157,8 @@ fn about_sources(config: &Config, findings: &mut Findings) {
 /// Does the memory of events outlast the sender's retries?
 fn about_retries(config: &Config, source: &SourceConfig, about: &str, findings: &mut Findings) {
     let remembered = show(config.retention.processed_events);
-    let known = source.section.retry_horizon.or_else(|| source.section.verify.preset()?.retry_horizon);
+    let known =
+        source.section.retry_horizon.or_else(|| source.section.verify.as_ref()?.preset()?.retry_horizon);
     let what = match known {
         // A shorter memory is an error of the configuration.
         Some(horizon) => {
@@ -210,6 +214,17 @@ async fn about_destinations(config: &Config, findings: &mut Findings) {
             // Messages wait for it and nothing is lost: `serve` works.
             Some(Err(reason)) => findings.say(Verdict::Look, &about, &reason),
             None => {}
+        }
+    }
+}
+
+async fn about_queues(config: &Config, findings: &mut Findings) {
+    for spec in config.queues() {
+        let Some(queue) = spec.queue() else { continue };
+        let about = format!("source {} queue {}", spec.source, spec.queue);
+        match queue.probe().await {
+            Ok(found) => findings.say(Verdict::Good, &about, &found),
+            Err(reason) => findings.say(Verdict::Bad, &about, &reason),
         }
     }
 }

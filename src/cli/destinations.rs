@@ -170,7 +170,9 @@ impl Named {
         let text = table::cell(&String::from_utf8_lossy(&answer.body));
         match (answer.meaning, answer.error) {
             (Meaning::Accepted, _) => {
-                println!("{} took it: {} {text}", self.name, answer.status.unwrap_or_default());
+                // Brokers have no status for it.
+                let status = answer.status.map(|status| format!(": {status} {text}")).unwrap_or_default();
+                println!("{} took it{status}", self.name);
                 Ok(())
             }
             (_, error) => Err(Failure::new(format!(

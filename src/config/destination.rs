@@ -4,16 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::DateTime;
-use reqwest::Url;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
 use crate::outbox::backoff::Backoff;
 use crate::outbox::breaker::BreakerRule;
-use crate::outbox::destination::{DestinationSpec, OnPoison, Policy, Transport};
-use crate::outbox::http::{HOPS_HEADER, HttpSpec, IDEMPOTENCY_KEY, TRACEPARENT};
-use crate::signature::{Verifier, VerifyConfig};
+use crate::outbox::destination::{DestinationSpec, OnPoison, Policy, Unroutable};
+use crate::signature::VerifyConfig;
 
 use super::duration::{self, show};
 use super::environment::Environment;
@@ -29,16 +25,6 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 const PERMANENT: [u16; 4] = [400, 413, 415, 422];
 /// These have a meaning of their own, or pass by nature.
 const NEVER_PERMANENT: [u16; 3] = [408, 410, 429];
-/// Set by the relay for each message.
-const RESERVED_HEADERS: [&str; 7] = [
-    "host",
-    "content-length",
-    "content-type",
-    "transfer-encoding",
-    IDEMPOTENCY_KEY,
-    HOPS_HEADER,
-    TRACEPARENT,
-];
 
 /// A destination as the configuration writes it.
 #[derive(Clone, Debug, Deserialize)]
@@ -46,8 +32,20 @@ const RESERVED_HEADERS: [&str; 7] = [
 pub struct DestinationSection {
     /// What messages and `forward` handlers call it.
     pub name: String,
-    /// `https://…` or `http://…`. One with a token in it is better written `env:NAME`.
+    /// `https://…` or `http://…`; or a broker's: `amqp://…`, `amqps://…`, `nats://…`, `kafka://…`. One
+    /// with a token or password in it is better written `env:NAME`.
     pub url: SecretRef,
+    /// RabbitMQ: the exchange. Unset: the default one, whose routing keys are names of queues.
+    pub exchange: Option<String>,
+    /// RabbitMQ: the routing key, with `{event_type}` and `{aggregate_id}` where those are wanted. Unset:
+    /// the event type.
+    pub routing_key: Option<String>,
+    /// RabbitMQ: whether a message that no queue takes is tried again or given up at once.
+    pub unroutable: Option<Unroutable>,
+    /// NATS: the subject, with places as in a routing key.
+    pub subject: Option<String>,
+    /// Kafka: the topic, with places as in a routing key.
+    pub topic: Option<String>,
     /// What happens to the later messages of an aggregate whose first is given up.
     #[serde(default)]
     pub on_poison: OnPoison,
@@ -138,27 +136,8 @@ impl DestinationSection {
     fn resolve(&self, at: &str, environment: &Environment, report: &mut Report) -> Option<DestinationSpec> {
         check_name(&format!("{at}.name"), &self.name, report);
         self.check_numbers(at, report);
-        let headers = self.header_map(at, environment, report);
-        let signer =
-            self.sign.as_ref().map(|sign| self.signer(sign, &format!("{at}.sign"), environment, report));
-        let url = self.url(&format!("{at}.url"), environment, report);
-        let http = HttpSpec {
-            url: url?,
-            connect_timeout: self.connect_timeout,
-            timeout: self.timeout,
-            headers: headers?,
-            // Asked for and not to be had: an error was reported.
-            signer: match signer {
-                Some(signer) => Some(signer?),
-                None => None,
-            },
-            permanent_statuses: self.permanent_statuses.clone(),
-        };
-        Some(DestinationSpec {
-            name: self.name.as_str().into(),
-            policy: self.policy(),
-            transport: Transport::Http(http),
-        })
+        let transport = self.transport(at, environment, report)?;
+        Some(DestinationSpec { name: self.name.as_str().into(), policy: self.policy(), transport })
     }
 
     fn policy(&self) -> Policy {
@@ -235,93 +214,6 @@ impl DestinationSection {
                     &format!("{at}.permanent_statuses"),
                     format!("{status} cannot be permanent; write statuses from 400 to 499, and neither 408, 410 nor 429"),
                 );
-            }
-        }
-    }
-
-    fn url(&self, key: &str, environment: &Environment, report: &mut Report) -> Option<Url> {
-        // A URL is no secret unless it carries one.
-        let text = self.url.resolve(environment).map_err(|message| report.error(key, message)).ok()?;
-        let Ok(url) = Url::parse(text.expose()) else {
-            report.error(key, "this is not a URL; write https://HOST/PATH");
-            return None;
-        };
-        if !matches!(url.scheme(), "http" | "https") {
-            report.error(
-                key,
-                format!("{:?} is no scheme this program delivers to; write https://HOST/PATH", url.scheme()),
-            );
-            return None;
-        }
-        if self.url.is_literal() && url.password().is_some() {
-            report.warn(
-                key,
-                "the password stands in the configuration; write the URL as env:NAME or file:PATH",
-            );
-        }
-        Some(url)
-    }
-
-    fn header_map(&self, at: &str, environment: &Environment, report: &mut Report) -> Option<HeaderMap> {
-        let mut headers = Some(HeaderMap::new());
-        for (name, value) in &self.headers {
-            let key = format!("{at}.headers.{name}");
-            let header: Result<HeaderName, _> = name.to_ascii_lowercase().parse();
-            let Ok(header) = header else {
-                report.error(&key, "this is not the name of a header");
-                headers = None;
-                continue;
-            };
-            if RESERVED_HEADERS.contains(&header.as_str()) {
-                report.error(&key, "the relay sets this header itself; remove it");
-                headers = None;
-                continue;
-            }
-            let value = match value.resolve(environment) {
-                Ok(value) => value,
-                Err(message) => {
-                    report.error(&key, message);
-                    headers = None;
-                    continue;
-                }
-            };
-            let Ok(mut value) = HeaderValue::from_str(value.expose()) else {
-                report.error(&key, "the value has characters that cannot stand in a header");
-                headers = None;
-                continue;
-            };
-            value.set_sensitive(true);
-            if let Some(headers) = &mut headers {
-                headers.insert(header, value);
-            }
-        }
-        headers
-    }
-
-    fn signer(
-        &self,
-        sign: &VerifyConfig,
-        key: &str,
-        environment: &Environment,
-        report: &mut Report,
-    ) -> Option<Verifier> {
-        let mut is_complete = true;
-        let signer = Verifier::configured(sign, &mut |reference| {
-            let secret = report.secret(&format!("{key}.secrets"), reference, environment);
-            is_complete &= secret.is_some();
-            secret
-        });
-        if !is_complete {
-            return None;
-        }
-        let signer = signer.map_err(|error| report.error(key, error.to_string())).ok()?;
-        // A scheme may want what only its own sender knows: better told now than with each message.
-        let id = uuid::Uuid::nil().to_string();
-        match signer.sign("POST", "/", b"{}", &id, DateTime::UNIX_EPOCH) {
-            Ok(_) => Some(signer),
-            Err(error) => {
-                report.error(key, format!("{error}; use another scheme, such as standard-webhooks"));
-                None
             }
         }
     }

@@ -19,6 +19,7 @@ use super::relay::RelaySection;
 use super::report::Report;
 use super::retention::Retention;
 use super::source::{self, SourceSection};
+use crate::signature::VerifyConfig;
 
 /// What messages call the configuration when there is no file.
 const NO_FILE: &str = "(defaults)";
@@ -89,7 +90,7 @@ impl Written {
             return;
         }
         for (number, source) in self.source.iter().enumerate() {
-            if source.verify.asks_for_client_certificate() {
+            if source.verify.as_ref().is_some_and(VerifyConfig::asks_for_client_certificate) {
                 report.error(
                     &format!("source[{number}].verify"),
                     "mtls needs the certificate that the client shows in the handshake, so hooklatch must end \
@@ -110,7 +111,7 @@ impl Written {
             .iter()
             .enumerate()
             .filter_map(|(number, source)| {
-                let known = || source.verify.preset().and_then(|preset| preset.retry_horizon);
+                let known = || source.preset().and_then(|preset| preset.retry_horizon);
                 Some((format!("source[{number}].retry_horizon"), source.retry_horizon.or_else(known)?))
             })
             .collect();

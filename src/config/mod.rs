@@ -17,12 +17,14 @@ pub mod inbox;
 mod keys;
 mod load;
 pub mod log;
+pub mod queue;
 pub mod relay;
 mod report;
 pub mod retention;
 pub mod secret_ref;
 pub mod source;
 pub mod tls;
+mod transport;
 mod tree;
 mod wording;
 
@@ -31,6 +33,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use crate::consumer::QueueSpec;
 use crate::outbox::destination::DestinationSpec;
 use crate::source::Source;
 
@@ -71,6 +74,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// The queues that events come from.
+    pub fn queues(&self) -> impl Iterator<Item = &QueueSpec> {
+        self.sources.iter().filter_map(|source| source.queue.as_ref())
+    }
+
     /// The sources as the running program knows them.
     #[must_use]
     pub fn run_time_sources(&self) -> Vec<Arc<Source>> {

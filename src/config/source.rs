@@ -6,23 +6,29 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
 
+use crate::consumer::QueueSpec;
 use crate::envelope::{DEFAULT_FORM_FIELD, EnvelopeRules, Locator, Locators, OrderRule};
 use crate::handler::{HandlerBinding, SqlHandler, Step, TypeFilter};
 use crate::json_pointer::JsonPointer;
 use crate::outbox::Forward;
-use crate::signature::{Verifier, VerifyConfig};
-use crate::source::{KeyPolicy, MAX_HANDLERS, ReplayErrors, ReplayGuard, Source};
+use crate::signature::{Preset, Verifier, VerifyConfig};
+use crate::source::{Intake, KeyPolicy, MAX_HANDLERS, ReplayErrors, ReplayGuard, Source};
 use crate::store::Dialect;
 
 use super::destination;
 use super::duration;
 use super::environment::Environment;
+use super::queue::QUEUED;
+pub use super::queue::SourceKind;
 use super::report::Report;
+use super::secret_ref::SecretRef;
 
 /// Longest name of a source or consumer.
 const MAX_NAME_BYTES: usize = 100;
 /// Most senders of one receiver.
 const MAX_SOURCES: usize = 1000;
+/// What is said of a source that does not say how it is verified.
+pub(super) const NO_VERIFY: &str = "every source says how it is verified; add verify = { scheme = \"standard-webhooks\", secrets = [\"env:NAME\"] }, or { scheme = \"none\" } for a sender that signs nothing";
 /// What a success may be answered with.
 const SUCCESS_STATUSES: [u16; 4] = [200, 201, 202, 204];
 
@@ -34,12 +40,30 @@ pub struct SourceSection {
     pub name: String,
     /// The dedup scope. Two sources may share one. Unset: the name.
     pub consumer: Option<String>,
-    /// How deliveries are verified. There is no default: whoever wants none writes it.
-    pub verify: VerifyConfig,
+    /// Where deliveries come from: `http`, or a broker's queue: `amqp`, `nats`.
+    #[serde(default)]
+    pub kind: SourceKind,
+    /// Of a queue: the broker's URL. One with a password is better written `env:NAME`.
+    pub url: Option<SecretRef>,
+    /// Of a queue: its name, and it must be there. NATS: the durable consumer, made if it is not there …
+    pub queue: Option<String>,
+    /// … of this stream.
+    pub stream: Option<String>,
+    /// Of a queue: messages that may be on their way at a time. Unset: 256.
+    pub prefetch: Option<u16>,
+    /// Of a queue: a message whose events fail so often for now becomes a dead letter. Unset: 20.
+    pub max_attempts: Option<u32>,
+    /// Of a queue: how long connecting may take. Unset: 5 s.
+    #[serde(default, deserialize_with = "duration::option::deserialize")]
+    pub connect_timeout: Option<Duration>,
+    /// How deliveries are verified. There is no default: whoever wants none writes it. Not for queues:
+    /// their brokers say who may send.
+    pub verify: Option<VerifyConfig>,
     /// Where the event id is: `body:/pointer`, `header:NAME`, or a list that is joined by ":".
-    /// Unset: `body:/id`.
+    /// Unset: `body:/id`; of a queue `header:message-id | body:/id`.
     pub event_id: Option<Locators>,
-    /// Where the event type is, in the same way. Unset: `body:/type`.
+    /// Where the event type is, in the same way. Unset: `body:/type`; of a queue
+    /// `header:message-type | body:/type`.
     pub event_type: Option<Locators>,
     /// Where the time at which the event happened is.
     pub event_time: Option<Locator>,
@@ -125,9 +149,16 @@ impl SqlText {
 pub struct SourceConfig {
     pub section: SourceSection,
     pub source: Arc<Source>,
+    /// The queue that deliveries come from, unless they are posted.
+    pub queue: Option<QueueSpec>,
 }
 
 impl SourceSection {
+    /// What is known of the sender, if `verify` names one.
+    pub(super) fn preset(&self) -> Option<&'static Preset> {
+        self.verify.as_ref().and_then(VerifyConfig::preset)
+    }
+
     /// The dedup scope.
     #[must_use]
     pub fn consumer(&self) -> &str {
@@ -164,6 +195,14 @@ impl SourceSection {
                 ),
             );
         }
+        let queue = match self.kind {
+            SourceKind::Http => {
+                self.refuse_keys_of_queues(at, report);
+                None
+            }
+            // An error was reported.
+            SourceKind::Amqp | SourceKind::Nats => Some(self.queue(at, environment, report)?),
+        };
         let envelope = self.envelope();
         if let Err(error) = envelope.check() {
             report.error(&format!("{at}.event_id"), error.to_string());
@@ -179,6 +218,7 @@ impl SourceSection {
         let source = Source {
             name: self.name.as_str().into(),
             consumer: self.consumer().into(),
+            intake: if queue.is_some() { Intake::Queued } else { Intake::Posted },
             verifier: self.verifier(at, environment, report)?,
             envelope,
             key_policy: self.idempotency_key,
@@ -187,12 +227,14 @@ impl SourceSection {
             success_status: self.success_status,
             handlers,
         };
-        Some(SourceConfig { section: self, source: Arc::new(source) })
+        Some(SourceConfig { section: self, source: Arc::new(source), queue })
     }
 
     fn envelope(&self) -> EnvelopeRules {
-        let preset = self.verify.preset();
-        let usual = preset.map_or_else(EnvelopeRules::default, |preset| preset.envelope.rules());
+        let usual = match self.kind {
+            SourceKind::Http => self.preset().map_or_else(EnvelopeRules::default, |p| p.envelope.rules()),
+            SourceKind::Amqp | SourceKind::Nats => QUEUED.rules(),
+        };
         EnvelopeRules {
             event_id: self.event_id.clone().unwrap_or(usual.event_id),
             event_type: self.event_type.clone().or(usual.event_type),
@@ -211,8 +253,24 @@ impl SourceSection {
         let key = format!("{at}.verify.secrets");
         // All are looked up, so that every one that is missing is named.
         let mut is_complete = true;
-        let verifier = Verifier::configured(&self.verify, &mut |reference| {
-            let secret = if self.verify.is_public(reference) {
+        let none = VerifyConfig { scheme: "none".to_owned(), ..VerifyConfig::default() };
+        let verify = match (&self.verify, self.kind) {
+            (Some(verify), SourceKind::Http) => verify,
+            (None, SourceKind::Amqp | SourceKind::Nats) => &none,
+            (None, SourceKind::Http) => {
+                report.error(&format!("{at}.verify"), NO_VERIFY);
+                return None;
+            }
+            (Some(_), SourceKind::Amqp | SourceKind::Nats) => {
+                report.error(
+                    &format!("{at}.verify"),
+                    "messages of a queue are not verified: the broker says who may send; remove it",
+                );
+                return None;
+            }
+        };
+        let verifier = Verifier::configured(verify, &mut |reference| {
+            let secret = if verify.is_public(reference) {
                 report.no_secret(&key, reference, environment)
             } else {
                 report.secret(&key, reference, environment)

@@ -177,7 +177,7 @@ fn a_destination_that_cannot_work_is_refused_in_words() {
 lease = '1ms'
 [[destination]]
 name = 'erp'
-url = 'amqp://erp.example/in'
+url = 'ftp://erp.example/in'
 concurrency = 0
 timeout = '0s'
 permanent_statuses = [422, 500]
@@ -190,7 +190,7 @@ sign = { scheme = 'standard-webhooks' }
 "), @r#"
 the configuration cannot be used: 11 problems
   hooklatch.toml:3: relay.lease: write a time from 1s to 1h
-  hooklatch.toml:6: destination[0].url: "amqp" is no scheme this program delivers to; write https://HOST/PATH
+  hooklatch.toml:6: destination[0].url: "ftp" is no scheme this program delivers to; write https://HOST/PATH, or amqp, nats or kafka
   hooklatch.toml:7: destination[0].concurrency: write a number from 1 to 1024
   hooklatch.toml:8: destination[0].timeout: write a time longer than nothing, up to 1h
   hooklatch.toml:9: destination[0].permanent_statuses: 500 cannot be permanent; write statuses from 400 to 499, and neither 408, 410 nor 429
@@ -413,17 +413,25 @@ mod documented {
     }
 
     #[test]
+    #[cfg(all(feature = "amqp", feature = "nats"))]
     fn the_example_lines_are_valid_when_they_are_uncommented() {
         let environment = Environment::from_iter([
             ("SHOP_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
             ("HOOKLATCH_ADMIN_TOKEN", "y"),
+            ("RABBITMQ_URL", "amqps://shop:y@rabbit.example"),
+            ("NATS_URL", "nats://shop:y@nats.example"),
             ("CRM_TOKEN", "Bearer z"),
             ("CRM_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
         ]);
-        let config = Config::parse("config.default.toml", &uncommented(), &environment).expect("valid");
-        assert_eq!(config.sources.len(), 1);
+        // Kafka is not built in by default.
+        let text = uncommented();
+        let (built_in, kafka) = text.rsplit_once("[[destination]]").expect("the last one");
+        assert!(kafka.contains("kafka://"), "{kafka}");
+        let config = Config::parse("config.default.toml", built_in, &environment).expect("valid");
+        assert_eq!(config.sources.len(), 3);
+        assert_eq!(config.queues().count(), 2);
         assert_eq!(config.sources[0].section.handler.len(), 2);
-        assert_eq!(config.destinations.len(), 1);
+        assert_eq!(config.destinations.len(), 3);
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
     }
 
@@ -516,5 +524,88 @@ mod documented {
             bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
             option unit unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
         }
+    }
+}
+
+mod brokers {
+    use super::*;
+
+    fn destination(lines: &str) -> String {
+        format!("[[destination]]\nname = 'bus'\n{lines}\n")
+    }
+
+    fn source(lines: &str) -> String {
+        format!("[[source]]\nname = 'shop'\n{lines}\n")
+    }
+
+    /// Each of the texts is in the message.
+    fn names(text: &str, expected: &[&str]) {
+        let message = wrong(text);
+        for expected in expected {
+            assert!(message.contains(expected), "{expected:?} is not in {message}");
+        }
+    }
+
+    #[test]
+    #[cfg(all(feature = "amqp", feature = "nats"))]
+    fn what_a_broker_lacks_is_named() {
+        names(
+            &destination("url = 'amqp://localhost'"),
+            &["routing_key: the default exchange", "name an exchange"],
+        );
+        let unknown_place = "url = 'amqp://localhost'\nexchange = 'x'\nrouting_key = '{kind}'";
+        names(
+            &destination(unknown_place),
+            &["destination[0].routing_key: there is no {kind}; write {event_type}"],
+        );
+        names(&destination("url = 'nats://localhost'"), &["destination[0].subject", "add subject ="]);
+        names(&destination("url = 'amqp:///x'\nexchange = 'x'"), &["there is no host"]);
+        names(&source("kind = 'amqp'"), &["source[0].url", "add url =", "add queue ="]);
+        let no_stream =
+            "kind = 'nats'\nurl = 'nats://localhost'\nqueue = 'q'\nprefetch = 0\nmax_attempts = 0";
+        names(
+            &source(no_stream),
+            &["add stream =", "source[0].prefetch: write", "source[0].max_attempts: write"],
+        );
+    }
+
+    #[test]
+    #[cfg(all(feature = "amqp", feature = "nats"))]
+    fn keys_that_belong_elsewhere_are_refused() {
+        let http = "url = 'https://localhost'\nexchange = 'x'\nunroutable = 'retry'\ntopic = 't'";
+        let belongs = ["exchange: this belongs to", "unroutable: this belongs to", "topic: this belongs to"];
+        names(&destination(http), &belongs);
+        let nats = "url = 'nats://localhost'\nsubject = 's'\nrouting_key = 'x'\nsign = { scheme = 'none' }";
+        names(&destination(nats), &["routing_key: this belongs to", "sign: this belongs to"]);
+        let posted = "verify = { scheme = 'none' }\nqueue = 'q'\nprefetch = 1";
+        names(&source(posted), &["source[0].queue: this belongs to", "source[0].prefetch: this belongs to"]);
+        let queue = "kind = 'amqp'\nurl = 'amqp://localhost'\nqueue = 'q'\nstream = 's'\nverify = { scheme = 'none' }";
+        names(
+            &source(queue),
+            &["source[0].stream: this belongs to", "source[0].verify: messages of a queue"],
+        );
+        names(
+            &source("kind = 'amqp'\nurl = 'nats://localhost'\nqueue = 'q'"),
+            &["no URL of the source's kind"],
+        );
+    }
+
+    #[test]
+    #[cfg(not(feature = "kafka"))]
+    fn a_broker_that_is_not_built_in_is_refused_with_the_way_out() {
+        let kafka = "url = 'kafka://localhost'\ntopic = 't'";
+        names(&destination(kafka), &["built without \"kafka\"", "--features kafka"]);
+    }
+
+    #[test]
+    #[cfg(feature = "amqp")]
+    fn a_password_in_the_file_is_warned_of_and_never_shown() {
+        let written = source("kind = 'amqp'\nurl = 'amqp://u:s3cret@localhost'\nqueue = 'q'");
+        let config =
+            Config::parse("hooklatch.toml", &written, &Environment::default()).expect("it can be used");
+        assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
+        assert!(!format!("{config:?}").contains("s3cret"));
+        let queue = config.queues().next().expect("a queue");
+        assert_eq!((queue.queue.as_str(), queue.prefetch, queue.max_attempts), ("q", 256, 20));
     }
 }

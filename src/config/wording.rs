@@ -82,7 +82,6 @@ impl Complaint {
                 format!("{word:?} is none of {}{hint}", known.join(", "))
             }
             Self::Missing { key } => match key.as_str() {
-                "verify" => "every source says how it is verified; add verify = { scheme = \"standard-webhooks\", secrets = [\"env:NAME\"] }, or { scheme = \"none\" } for a sender that signs nothing".to_owned(),
                 "name" => "every source has a name; add name = \"…\", the last part of its path".to_owned(),
                 "sql" => "every handler has a statement; add sql = \"…\"".to_owned(),
                 _ => "this key is missing; add it".to_owned(),

@@ -18,9 +18,9 @@ use crate::tls::ClientCertificate;
 
 /// When and from where a request came, and the name it has from now on.
 #[derive(Debug)]
-pub(super) struct Arrival {
-    pub(super) id: Uuid,
-    pub(super) at: DateTime<Utc>,
+pub(crate) struct Arrival {
+    pub(crate) id: Uuid,
+    pub(crate) at: DateTime<Utc>,
     pub(super) started: Instant,
     /// The address at the other end of the connection; behind a proxy, that is the proxy.
     pub(super) peer: Option<String>,
@@ -28,12 +28,12 @@ pub(super) struct Arrival {
 
 impl Arrival {
     pub(super) fn now(request: &HttpRequest, clock: &Clock) -> Self {
-        Self {
-            id: clock::new_id(),
-            at: clock.now(),
-            started: Instant::now(),
-            peer: request.peer_addr().map(|address| address.ip().to_string()),
-        }
+        Self::from_peer(request.peer_addr().map(|address| address.ip().to_string()), clock)
+    }
+
+    /// Of a delivery that came in another way than by a request.
+    pub(crate) fn from_peer(peer: Option<String>, clock: &Clock) -> Self {
+        Self { id: clock::new_id(), at: clock.now(), started: Instant::now(), peer }
     }
 
     pub(super) fn peer_address(&self) -> Option<IpAddr> {

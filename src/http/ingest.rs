@@ -21,7 +21,7 @@ use crate::inbox::outcome::{Answer, Outcome};
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::signature::{self, Contract};
-use crate::source::Source;
+use crate::source::{Intake, Source};
 
 /// The method of every delivery: verified and fingerprinted with it.
 pub(super) const METHOD: &str = "POST";
@@ -70,7 +70,8 @@ async fn ingest(
     arrival: Arrival,
 ) -> Answer {
     let size = body::check_length(request.headers(), &state.limits);
-    let Some(source) = state.sources.find(name) else {
+    let posted = state.sources.find(name).filter(|source| source.intake == Intake::Posted);
+    let Some(source) = posted else {
         let refused = size.map_or_else(Refused::from, |()| Refused::malformed(Problem::UnknownSource));
         let answer = Answer::from(refused);
         record::unknown_source(&state.services.metrics, &arrival, answer.outcome);

@@ -28,7 +28,9 @@ use actix_web::web::{self, ServiceConfig};
 
 use answer::only;
 
+pub(crate) use arrival::Arrival;
 pub use openapi::openapi;
+pub(crate) use record::Record;
 pub use server::{ServerSettings, Socket, Tls, admin_server, bind, public_server};
 pub use state::{Limits, ServerState, Services, SourceTable};
 

@@ -19,7 +19,7 @@ use crate::telemetry::metrics::{Metrics, UNKNOWN_SOURCE};
 
 /// What is known of a delivery so far.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(crate) struct Record {
     arrival: Arrival,
     source: Arc<Source>,
     events: Vec<EventLabel>,
@@ -37,7 +37,7 @@ struct EventLabel {
 }
 
 impl Record {
-    pub(super) fn open(arrival: Arrival, source: Arc<Source>) -> Self {
+    pub(crate) fn open(arrival: Arrival, source: Arc<Source>) -> Self {
         Self {
             arrival,
             source,
@@ -48,15 +48,15 @@ impl Record {
         }
     }
 
-    pub(super) fn arrival(&self) -> &Arrival {
+    pub(crate) fn arrival(&self) -> &Arrival {
         &self.arrival
     }
 
-    pub(super) fn note_body(&mut self, bytes: usize) {
+    pub(crate) fn note_body(&mut self, bytes: usize) {
         self.body_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     }
 
-    pub(super) fn note_events(&mut self, events: &[Event]) {
+    pub(crate) fn note_events(&mut self, events: &[Event]) {
         self.events = events
             .iter()
             .map(|event| EventLabel {
@@ -76,7 +76,7 @@ impl Record {
     }
 
     /// The delivery was answered.
-    pub(super) fn close(self, answer: &Answer, services: &Services) {
+    pub(crate) fn close(self, answer: &Answer, services: &Services) {
         let duration = self.arrival.started.elapsed();
         services.metrics.delivery(&self.source.name, answer.outcome, duration);
         for (_, outcome) in &answer.events {
@@ -84,6 +84,13 @@ impl Record {
         }
         self.log(answer, duration);
         services.ledger.record(self.entries(answer, duration));
+    }
+
+    /// The delivery is kept to be tried again: counted, and nothing else.
+    pub(crate) fn close_for_now(self, answer: &Answer, services: &Services) {
+        let duration = self.arrival.started.elapsed();
+        services.metrics.delivery(&self.source.name, answer.outcome, duration);
+        self.log(answer, duration);
     }
 
     fn log(&self, answer: &Answer, duration: Duration) {

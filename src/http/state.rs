@@ -115,6 +115,22 @@ impl ServerState {
         self.admin_token.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// A source as it is configured now.
+    #[must_use]
+    pub fn source(&self, name: &str) -> Option<Arc<Source>> {
+        self.sources.find(name)
+    }
+
+    #[must_use]
+    pub fn services(&self) -> &Services {
+        &self.services
+    }
+
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Whether new deliveries should be sent here. Deliveries that come anyway are taken.
     pub fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Ordering::Release);

@@ -11,6 +11,7 @@ mod executing;
 mod guards;
 pub mod outcome;
 mod recent;
+mod refuse;
 mod retry;
 mod slots;
 mod writer;
@@ -37,6 +38,7 @@ use outcome::Answer;
 use recent::Recent;
 use writer::{Job, Writer};
 
+pub(crate) use refuse::UNREADABLE;
 pub use retry::RetryError;
 pub(crate) use writer::with_causes;
 

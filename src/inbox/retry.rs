@@ -5,7 +5,8 @@
 
 use crate::event::{Delivery, RawRequest};
 use crate::inbox::apply::{Care, Mode, NotCommitted, apply};
-use crate::inbox::outcome::Answer;
+use crate::inbox::outcome::{Answer, Outcome};
+use crate::inbox::refuse::UNREADABLE;
 use crate::inbox::{Inbox, answers, with_causes};
 use crate::source::Source;
 use crate::store::{DeadLetter, LedgerEntry};
@@ -42,8 +43,12 @@ impl Inbox {
         let request = RawRequest { target: letter.target.into(), headers: letter.headers, body: letter.body };
         let mut parsed = source.envelope.parse(&source.consumer, &request).map_err(RetryError::Unreadable)?;
         let guard = source.guard(&request.body, &parsed.events);
-        parsed.events.retain(|event| event.key == letter.key);
-        parsed.events.truncate(1);
+        // A message in which nothing was found had no event of its own: today's rules find all of them.
+        let was_unreadable = letter.key.event_id.starts_with(UNREADABLE);
+        if !was_unreadable {
+            parsed.events.retain(|event| event.key == letter.key);
+            parsed.events.truncate(1);
+        }
         if parsed.events.is_empty() {
             return Err(RetryError::EventNotFound(letter.key.event_id.to_string()));
         }
@@ -51,7 +56,7 @@ impl Inbox {
             id: crate::clock::new_id(),
             source,
             events: parsed.events,
-            is_batch: false,
+            is_batch: was_unreadable && parsed.is_batch,
             explicit_key: None,
             guard,
             request,
@@ -68,6 +73,12 @@ impl Inbox {
                     answers::unavailable("the event was not settled")
                 }
             };
+        if was_unreadable && is_done(answer.outcome) {
+            let discarded = shared.store.discard_dead_letters(&[letter.id]).await;
+            if let Err(error) = discarded {
+                tracing::warn!(error.reason = %with_causes(&error), "a dead letter whose events were applied is still there");
+            }
+        }
         self.note(&delivery, &answer, started.elapsed()).await;
         Ok(answer)
     }
@@ -95,4 +106,10 @@ impl Inbox {
             tracing::warn!(error.reason = %with_causes(&error), "an operator's retry is missing from the ledger");
         }
     }
+}
+
+/// Whether the events have taken effect, or need none.
+fn is_done(outcome: Outcome) -> bool {
+    use Outcome::{Applied, Duplicate, Ignored, Replayed, Stale};
+    matches!(outcome, Applied | Replayed | Duplicate | Stale | Ignored)
 }

@@ -11,9 +11,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 
+#[cfg(feature = "amqp")]
+use super::amqp::{AmqpDestination, AmqpSpec};
 use super::backoff::Backoff;
 use super::breaker::BreakerRule;
 use super::http::{HttpDestination, HttpSpec};
+#[cfg(feature = "kafka")]
+use super::kafka::{KafkaDestination, KafkaSpec};
+#[cfg(feature = "nats")]
+use super::nats::{NatsDestination, NatsSpec};
 use crate::store::outbox::Message;
 
 /// Delivers messages to one place.
@@ -99,6 +105,23 @@ pub struct DestinationSpec {
 #[derive(Clone, Debug)]
 pub enum Transport {
     Http(HttpSpec),
+    #[cfg(feature = "amqp")]
+    Amqp(AmqpSpec),
+    #[cfg(feature = "kafka")]
+    Kafka(KafkaSpec),
+    #[cfg(feature = "nats")]
+    Nats(NatsSpec),
+}
+
+/// What becomes of a message that a broker has no queue for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unroutable {
+    /// A failure like another: somebody may yet bind a queue.
+    #[default]
+    Retry,
+    /// It is given up at once.
+    DeadLetter,
 }
 
 /// How messages to a destination are treated.
@@ -135,6 +158,12 @@ pub enum OnPoison {
 pub fn open(spec: &DestinationSpec) -> Result<Arc<dyn Destination>, OpenError> {
     match &spec.transport {
         Transport::Http(http) => Ok(Arc::new(HttpDestination::new(http, spec.policy.concurrency)?)),
+        #[cfg(feature = "amqp")]
+        Transport::Amqp(amqp) => Ok(Arc::new(AmqpDestination::new(amqp, spec.policy.concurrency))),
+        #[cfg(feature = "kafka")]
+        Transport::Kafka(kafka) => Ok(Arc::new(KafkaDestination::new(kafka))),
+        #[cfg(feature = "nats")]
+        Transport::Nats(nats) => Ok(Arc::new(NatsDestination::new(nats))),
     }
 }
 

@@ -10,6 +10,8 @@
 //! as `gate` lets it, [`destination`] is where to, [`verdict`] decides what follows from an answer, `settler` notes it, [`relay`] keeps
 //! all of it running.
 
+#[cfg(feature = "amqp")]
+pub mod amqp;
 pub mod backoff;
 pub mod breaker;
 mod claims;
@@ -18,10 +20,16 @@ pub mod forward;
 mod gate;
 mod hints;
 pub mod http;
+#[cfg(feature = "kafka")]
+pub mod kafka;
+pub mod labels;
 pub mod lane;
+#[cfg(feature = "nats")]
+pub mod nats;
 pub mod pace;
 mod probe;
 pub mod relay;
+pub mod route;
 mod settler;
 pub mod verdict;
 

@@ -15,6 +15,7 @@ use crate::handler::{SqlHandler, Step};
 use crate::http::ServerState;
 use crate::inbox::with_causes;
 use crate::outbox::relay::{Destinations, open_all};
+use crate::signature::VerifyConfig;
 use crate::source::Source;
 use crate::store::{Dialect, Store, StoreErrorKind};
 use crate::telemetry::metrics::Metrics;
@@ -146,7 +147,7 @@ impl Configuration {
         }
         if !self.started.sees_client_certificates {
             for (number, source) in config.sources.iter().enumerate() {
-                if source.section.verify.asks_for_client_certificate() {
+                if source.section.verify.as_ref().is_some_and(VerifyConfig::asks_for_client_certificate) {
                     problems.push(Problem::of(
                         &format!("source[{number}].verify"),
                         "mtls needs http.tls with client_ca, which the running listener lacks; restart to add it",

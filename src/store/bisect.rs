@@ -202,6 +202,7 @@ mod tests {
         let source = Arc::new(Source {
             name: "shop".into(),
             consumer: "shop".into(),
+            intake: Default::default(),
             verifier: Verifier::new(&none, Vec::new()).expect("a scheme"),
             envelope: Default::default(),
             key_policy: Default::default(),

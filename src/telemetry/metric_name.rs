@@ -27,6 +27,8 @@ pub enum MetricName {
     Reloads,
     LastReloadSuccessful,
     CertificateEnd,
+    ConsumerConnected,
+    ConsumerUnacknowledged,
     BuildInfo,
     ResidentMemory,
     Uptime,
@@ -34,7 +36,7 @@ pub enum MetricName {
 
 impl MetricName {
     /// All of them, in the order of the exposition.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::Deliveries,
         Self::DeliveryDuration,
         Self::Events,
@@ -56,6 +58,8 @@ impl MetricName {
         Self::Reloads,
         Self::LastReloadSuccessful,
         Self::CertificateEnd,
+        Self::ConsumerConnected,
+        Self::ConsumerUnacknowledged,
         Self::BuildInfo,
         Self::ResidentMemory,
         Self::Uptime,
@@ -86,6 +90,8 @@ impl MetricName {
             Self::Reloads => "hooklatch_reloads",
             Self::LastReloadSuccessful => "hooklatch_last_reload_successful",
             Self::CertificateEnd => "hooklatch_certificate_end_timestamp_seconds",
+            Self::ConsumerConnected => "hooklatch_consumer_connected",
+            Self::ConsumerUnacknowledged => "hooklatch_consumer_unacknowledged",
             // The exposition appends `_info`.
             Self::BuildInfo => "hooklatch_build",
             Self::ResidentMemory => "process_resident_memory_bytes",
@@ -122,6 +128,8 @@ impl MetricName {
                 "Whether what was last read could be used: 1, or 0 while the old stays"
             }
             Self::CertificateEnd => "When the certificate of a listener ends",
+            Self::ConsumerConnected => "Whether messages of a source's queue can be taken: 1 or 0",
+            Self::ConsumerUnacknowledged => "Messages taken from a queue and not acknowledged yet",
             Self::BuildInfo => "The version that runs",
             Self::ResidentMemory => "Resident memory of the process",
             Self::Uptime => "Seconds since the process started",

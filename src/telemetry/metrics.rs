@@ -19,6 +19,7 @@ use prometheus_client::registry::{Metric, Registry};
 
 use crate::inbox::outcome::{EventOutcome, EventState, Outcome};
 use crate::store::Prunable;
+use crate::telemetry::consumer_metrics::ConsumerMetrics;
 use crate::telemetry::metric_name::MetricName;
 use crate::telemetry::outbox_metrics::OutboxMetrics;
 use crate::telemetry::reload_metrics::ReloadMetrics;
@@ -96,6 +97,8 @@ pub struct Metrics {
     ledger_dropped: Counter,
     pruned: [Counter; Prunable::ALL.len()],
     prune_last_success: Gauge,
+    /// The queues'.
+    pub consumers: ConsumerMetrics,
     /// The outbox's.
     pub outbox: OutboxMetrics,
     /// What was read again.
@@ -145,6 +148,7 @@ impl Metrics {
             prune_last_success: add(&mut registry, MetricName::PruneLastSuccess, Gauge::default()),
             outbox: OutboxMetrics::new(&mut registry),
             reload: ReloadMetrics::new(&mut registry),
+            consumers: ConsumerMetrics::new(&mut registry),
             resident_memory: add(&mut registry, MetricName::ResidentMemory, Gauge::default()),
             uptime: add(&mut registry, MetricName::Uptime, Gauge::default()),
             registry,
@@ -374,6 +378,7 @@ mod tests {
         metrics.signature_matched(UNKNOWN_SOURCE, 0);
         metrics.outbox.register(["crm"]);
         metrics.reload.certificate("http.tls", chrono::DateTime::UNIX_EPOCH);
+        metrics.consumers.register(["queue"]);
         let text = metrics.encode();
         for name in MetricName::ALL {
             assert!(text.contains(&format!("# HELP {}", name.as_str())), "{} is missing", name.as_str());

@@ -2,6 +2,7 @@
 //!
 //! Neither ever carries a body, a header value or a secret, and no label grows with the traffic.
 
+pub mod consumer_metrics;
 pub mod metric_name;
 pub mod metrics;
 pub mod outbox_metrics;

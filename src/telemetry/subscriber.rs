@@ -18,6 +18,10 @@ pub enum LogFormat {
     Json,
 }
 
+/// Never let through, whatever is asked for: the AMQP client writes whole messages into its log, and
+/// reports as errors what the relay tries again and tells of itself.
+const SILENCED: [&str; 1] = ["lapin=off"];
+
 /// Why the log could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
@@ -54,9 +58,16 @@ pub fn install(format: LogFormat, filter: &str) -> Result<(), LogError> {
 /// # Errors
 /// When it cannot be read.
 pub fn parse(filter: &str) -> Result<EnvFilter, LogError> {
-    EnvFilter::builder()
+    let mut read = EnvFilter::builder()
         .parse(filter)
-        .map_err(|cause| LogError::Filter { filter: filter.into(), cause: Box::new(cause) })
+        .map_err(|cause| LogError::Filter { filter: filter.into(), cause: Box::new(cause) })?;
+    for silenced in SILENCED {
+        let silenced = silenced
+            .parse()
+            .map_err(|cause| LogError::Filter { filter: silenced.into(), cause: Box::new(cause) })?;
+        read = read.add_directive(silenced);
+    }
+    Ok(read)
 }
 
 #[cfg(test)]
@@ -69,5 +80,14 @@ mod tests {
         assert!(error.to_string().contains("`info,hooklatch=loud`"), "{error}");
         assert!(parse("debug").is_ok());
         assert!(parse("info,sqlx=warn").is_ok());
+    }
+
+    #[test]
+    fn what_logs_bodies_stays_silent_whatever_is_asked_for() {
+        for filter in ["trace", "lapin=trace", "lapin=debug,info"] {
+            let read = parse(filter).expect(filter).to_string();
+            assert!(read.split(',').any(|directive| directive == "lapin=off"), "{read}");
+            assert!(!read.contains("lapin=trace") && !read.contains("lapin=debug"), "{read}");
+        }
     }
 }

@@ -37,7 +37,11 @@ async fn every_metric_of_the_alerts_exists() {
     let (certificate, key) =
         Authority::new().issue("localhost", &["localhost"]).write(&database.directory(), "tls");
     let tls = format!("{{ certificate = {certificate:?}, key = {key:?} }}");
-    let setup = Setup::new(Backend::Sqlite).set("http.tls", &tls).and_source(destination);
+    // Nothing listens there, and the process says so.
+    let queue =
+        "[[source]]\nname = \"queue\"\nkind = \"amqp\"\nurl = \"amqp://127.0.0.1:9\"\nqueue = \"q\"\n";
+    let more = format!("{queue}{destination}");
+    let setup = Setup::new(Backend::Sqlite).set("http.tls", &tls).and_source(&more);
     let app = setup.start_on(database).await;
     let exposed = app.admin_get("/metrics").await.text();
     let rules = read("deploy/prometheus/hooklatch.rules.yaml");

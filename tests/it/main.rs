@@ -3,6 +3,7 @@
 mod support;
 
 mod black_box;
+mod brokers;
 mod dependencies_record;
 mod deployment;
 mod examples;

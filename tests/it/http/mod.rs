@@ -172,6 +172,7 @@ fn source(name: &str, scheme: &str, secrets: Vec<&str>, desk: &Arc<Desk>) -> Arc
     Arc::new(Source {
         name: name.into(),
         consumer: name.into(),
+        intake: Default::default(),
         verifier: Verifier::new(&config, secrets).expect("a verifier"),
         envelope: EnvelopeRules::default(),
         key_policy: KeyPolicy::Optional,

@@ -167,6 +167,7 @@ pub(super) fn source(steps: Vec<Step>) -> Source {
     Source {
         name: "shop".into(),
         consumer: "shop".into(),
+        intake: Default::default(),
         verifier: Verifier::new(
             &VerifyConfig { scheme: "none".into(), ..VerifyConfig::default() },
             Vec::new(),

@@ -4,11 +4,14 @@
 //! Nothing here calls into the library: what these tests claim, a person with `curl` could see.
 
 pub(crate) mod app;
+pub(crate) mod broker;
 pub(crate) mod certificates;
 pub(crate) mod cluster;
 pub(crate) mod database;
 pub(crate) mod http;
 pub(crate) mod pgbouncer;
+#[cfg(feature = "amqp")]
+pub(crate) mod rabbit;
 pub(crate) mod signing;
 pub(crate) mod tls;
 
