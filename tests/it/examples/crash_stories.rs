@@ -1,9 +1,9 @@
 //! `examples/crash_stories`: what a crash costs each relay, every number of it.
 
-use std::path::Path;
 use std::process::Command;
 
-use crate::support::app::{PROGRAM, said};
+use super::example;
+use crate::support::app::said;
 use crate::support::database::server_url;
 use crate::support::{Backend, on_both_stores};
 
@@ -53,12 +53,12 @@ fn costs(text: &str) -> Vec<Cost> {
 
 on_both_stores! {
     async fn each_relay_costs_what_the_documents_say(backend: Backend) {
-        let mut command = Command::new(Path::new(PROGRAM).with_file_name("examples").join("crash_stories"));
+        let mut command = Command::new(example("crash_stories"));
         command.env_clear();
         if backend == Backend::Postgres {
             command.env("DATABASE_URL", server_url());
         }
-        let output = command.output().expect("`cargo test` builds the examples");
+        let output = command.output().expect("the example can be run");
         assert!(output.status.success(), "{}", said(&output));
         let text = String::from_utf8(output.stdout).expect("UTF-8");
         assert_eq!(costs(&text), [REFUSED, KILLED, ORDER_O7].concat(), "{text}");
