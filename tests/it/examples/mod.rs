@@ -2,6 +2,7 @@
 
 mod crash_stories;
 mod orders;
+mod pay;
 mod playground;
 mod rust_handler;
 mod senders;
