@@ -163,6 +163,12 @@ impl Chain {
         for service in [shop, notifications, email] {
             assert_eq!(service.database.rows("dead_letters").await, 0);
         }
+        let seen = "outcome IN ('replayed', 'duplicate')";
+        let again = [deliveries(notifications, seen).await, deliveries(email, seen).await];
+        eprintln!(
+            "{paid} invoices paid; notifications saw {} again, the email worker {}",
+            again[0], again[1]
+        );
     }
 }
 
@@ -230,8 +236,16 @@ async fn press(shop: SocketAddr, request: Request) {
 }
 
 async fn unsent(service: &TestApp) -> i64 {
+    count(service, "outbox", "state <> 'sent'").await
+}
+
+async fn deliveries(service: &TestApp, which: &str) -> i64 {
+    count(service, "deliveries", which).await
+}
+
+async fn count(service: &TestApp, table: &str, which: &str) -> i64 {
     let schema = if service.database.backend == Backend::Postgres { "hooklatch." } else { "" };
-    service.database.number(&format!("SELECT count(*) FROM {schema}outbox WHERE state <> 'sent'")).await
+    service.database.number(&format!("SELECT count(*) FROM {schema}{table} WHERE {which}")).await
 }
 
 /// Numbers that nobody foresees; said at the start, so that a failure can be told apart.
