@@ -1,13 +1,17 @@
 //! `hooklatch playground`: the orders example on loopback, on a SQLite file of its own, and a story
 //! that shows what the receiver promises, played over real HTTP.
 //!
-//! The receiver is a process of its own (`receiver.rs`), so that the story can kill it. This
-//! process only sends, looks into the database, and judges.
+//! The receiver and the relay are processes of their own, so that the story can kill them. This process
+//! only sends, looks into the database, and judges.
 
 mod books;
 mod guide;
+mod onward;
+mod process;
 mod progress;
 mod receiver;
+mod relay;
+mod road;
 mod sender;
 mod site;
 mod story;
@@ -31,6 +35,8 @@ use super::failure::causes;
 use books::Books;
 use progress::Progress;
 use receiver::{Receiver, Wanted, choose_address};
+use relay::Relay;
+use road::Road;
 use sender::Sender;
 use site::Site;
 use story::{STEPS, Story};
@@ -67,9 +73,9 @@ enum PlaygroundError {
     },
     #[error("the playground's files cannot be written")]
     Files(#[source] io::Error),
-    #[error("the receiver cannot be run as a process of its own")]
+    #[error("a process of the story cannot be run")]
     Process(#[source] io::Error),
-    #[error("the receiver did not get ready; the last it said:\n{last}")]
+    #[error("a process of the story did not get ready; the last it said:\n{last}")]
     NotReady { last: String },
     #[error("the database cannot be read")]
     Database(#[from] sqlx::Error),
@@ -81,10 +87,12 @@ enum PlaygroundError {
     Http(#[source] reqwest::Error),
     #[error("the sender's task ended without an answer")]
     SenderLost,
-    #[error("the receiver ended by itself ({status}); {} says why", log.display())]
-    Ended { status: ExitStatus, log: PathBuf },
+    #[error("the {who} ended by itself ({status}); {} says why", log.display())]
+    Ended { who: &'static str, status: ExitStatus, log: PathBuf },
     #[error("the receiver never held its transaction open, so it could not be killed in the middle of one")]
     NeverHeld,
+    #[error("the relay never delivered its message, so it could not be killed after it")]
+    NeverDelivered,
 }
 
 impl Playground {
@@ -99,8 +107,10 @@ impl Playground {
 
     async fn play(&self, clock: Clock) -> Result<End, PlaygroundError> {
         let stop = stop_signal().map_err(PlaygroundError::Process)?;
-        let site = Site::create(clock::new_id(), self.database.as_deref()).map_err(PlaygroundError::Files)?;
-        let ended = self.play_at(&site, clock, &stop).await;
+        let road = Road::open().await.map_err(PlaygroundError::Process)?;
+        let site = Site::create(clock::new_id(), self.database.as_deref(), road.address)
+            .map_err(PlaygroundError::Files)?;
+        let ended = self.play_at(&site, &road, clock, &stop).await;
         let keep = matches!(ended, Ok(End::Otherwise) | Err(_));
         leave(&site, self.database.is_some(), keep);
         ended
@@ -110,6 +120,7 @@ impl Playground {
     async fn play_at(
         &self,
         site: &Site,
+        road: &Road,
         clock: Clock,
         stop: &CancellationToken,
     ) -> Result<End, PlaygroundError> {
@@ -125,11 +136,14 @@ impl Playground {
             receiver.addresses.public,
             site.database.display(),
         ));
+        let mut relay = Relay::new(&program, site);
         let story = Story {
             sender: Sender::new(site.shop_secret.clone(), clock.clone())?,
             forger: Sender::new(site::new_secret(), clock)?,
             receiver: &mut receiver,
             books,
+            relay: &mut relay,
+            road,
             progress: Progress::start(),
         };
         let mut ended = tokio::select! {
@@ -139,15 +153,11 @@ impl Playground {
         if let (Ok(End::AsItMust | End::Otherwise), false) = (&ended, self.once) {
             say(&guide::text(&program, site, receiver.addresses).map_err(PlaygroundError::Files)?);
             tokio::select! {
-                status = receiver.ended() => {
-                    ended = Err(PlaygroundError::Ended {
-                        status: status.map_err(PlaygroundError::Process)?,
-                        log: site.log(),
-                    });
-                }
+                error = stay_up(&mut receiver, &mut relay, site) => ended = Err(error),
                 () = stop.cancelled() => {}
             }
         }
+        relay.stop().await?;
         receiver.stop().await?;
         ended
     }
@@ -182,6 +192,18 @@ struct Addresses {
     admin: SocketAddr,
 }
 
+/// Returns only when a process has ended by itself.
+async fn stay_up(receiver: &mut Receiver, relay: &mut Relay, site: &Site) -> PlaygroundError {
+    let (who, status, log) = tokio::select! {
+        status = receiver.ended() => ("receiver", status, site.log()),
+        status = relay.ended() => ("relay", status, site.relay_log()),
+    };
+    match status {
+        Ok(status) => PlaygroundError::Ended { who, status, log },
+        Err(error) => PlaygroundError::Process(error),
+    }
+}
+
 /// Plays the story and prints it.
 async fn tell(story: Story<'_>) -> Result<End, PlaygroundError> {
     let (lines, stopped) = story.play().await;
@@ -202,7 +224,9 @@ async fn tell(story: Story<'_>) -> Result<End, PlaygroundError> {
 fn leave(site: &Site, database_stays: bool, keep: bool) {
     let directory = site.directory().display();
     if keep {
-        eprintln!("The playground's files are kept in {directory}: receiver.log says what happened.");
+        eprintln!(
+            "The playground's files are kept in {directory}: receiver.log and relay.log say what happened."
+        );
     } else if let Err(error) = site.remove() {
         eprintln!("{directory} could not be removed: {error}");
     } else if database_stays {

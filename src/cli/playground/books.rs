@@ -10,8 +10,15 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{Connection as _, Row as _};
 
+use super::sender::Order;
+
 /// The business tables of the orders example.
 const SCHEMA: &str = include_str!("../../../examples/orders/schema.sqlite.sql");
+/// The playground's own. A parcel has no key that could hide a second one.
+const OWN_TABLES: &str = "
+CREATE TABLE IF NOT EXISTS playground_pace (steps INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS playground_parcels (event_id TEXT NOT NULL, order_id TEXT NOT NULL);
+";
 /// How long a reader waits for the receiver.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What SQLite says when another process is writing.
@@ -26,11 +33,28 @@ pub(super) struct Books {
 /// What events have left in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Effects {
-    /// Rows of `processed_events`.
+    /// Rows of `processed_events`, but for those of the packing station, which is told of the same events.
     pub(super) keys: i64,
     /// Rows of `orders`.
     pub(super) orders: i64,
     pub(super) amount_cents: i64,
+}
+
+/// How far an order has come that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Onward {
+    /// Its messages in the outbox that wait.
+    pub(super) waiting: i64,
+    /// Those that are marked as sent.
+    pub(super) sent: i64,
+    /// What the packing station has made of it.
+    pub(super) parcels: i64,
+}
+
+impl Onward {
+    pub(super) fn is(self, waiting: i64, sent: i64, parcels: i64) -> bool {
+        self == Self { waiting, sent, parcels }
+    }
 }
 
 impl Books {
@@ -45,9 +69,7 @@ impl Books {
         if tables == 0 {
             sqlx::raw_sql(SCHEMA).execute(&mut connection).await?;
         }
-        sqlx::raw_sql("CREATE TABLE IF NOT EXISTS playground_pace (steps INTEGER NOT NULL)")
-            .execute(&mut connection)
-            .await?;
+        sqlx::raw_sql(OWN_TABLES).execute(&mut connection).await?;
         connection.close().await?;
         books.set_pace(1).await?;
         Ok(books)
@@ -72,7 +94,8 @@ impl Books {
         let row = sqlx::query(
             "WITH wanted AS (SELECT value AS id FROM json_each(?1))
              SELECT
-                 (SELECT count(*) FROM processed_events WHERE event_id IN (SELECT id FROM wanted)) AS keys,
+                 (SELECT count(*) FROM processed_events
+                  WHERE event_id IN (SELECT id FROM wanted) AND consumer <> 'packing') AS keys,
                  count(*) AS orders,
                  coalesce(sum(amount_cents), 0) AS amount_cents
              FROM orders WHERE event_id IN (SELECT id FROM wanted)",
@@ -86,6 +109,41 @@ impl Books {
             orders: row.try_get("orders")?,
             amount_cents: row.try_get("amount_cents")?,
         })
+    }
+
+    /// How far this order has come.
+    pub(super) async fn onward(&self, order: &Order) -> Result<Onward, sqlx::Error> {
+        let mut connection = self.connect().await?;
+        let row = sqlx::query(
+            "SELECT
+                 (SELECT count(*) FROM outbox WHERE aggregate_id = ?1 AND state <> 'sent') AS waiting,
+                 (SELECT count(*) FROM outbox WHERE aggregate_id = ?1 AND state = 'sent') AS sent,
+                 (SELECT count(*) FROM playground_parcels WHERE event_id = ?2) AS parcels",
+        )
+        .bind(order.id.to_string())
+        .bind(&order.event_id)
+        .fetch_one(&mut connection)
+        .await?;
+        connection.close().await?;
+        Ok(Onward {
+            waiting: row.try_get("waiting")?,
+            sent: row.try_get("sent")?,
+            parcels: row.try_get("parcels")?,
+        })
+    }
+
+    /// What the packing station has answered to deliveries of this order, in order.
+    pub(super) async fn packing_answers(&self, order: &Order) -> Result<Vec<String>, sqlx::Error> {
+        let mut connection = self.connect().await?;
+        let answers = sqlx::query_scalar(
+            "SELECT status || ' ' || outcome FROM deliveries
+             WHERE source = 'packing' AND event_id = ?1 ORDER BY delivery_id",
+        )
+        .bind(&order.event_id)
+        .fetch_all(&mut connection)
+        .await?;
+        connection.close().await?;
+        Ok(answers)
     }
 
     /// Whether a transaction of another process holds the database at this moment.
@@ -111,9 +169,23 @@ impl Books {
 
 impl fmt::Display for Effects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = |n: i64| if n == 1 { "" } else { "s" };
         write!(f, "{} key{}, {} order{}", self.keys, plural(self.keys), self.orders, plural(self.orders))
     }
+}
+
+impl fmt::Display for Onward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.waiting, self.sent) {
+            (1, 0) => f.write_str("message waits")?,
+            (0, 1) => f.write_str("message sent")?,
+            (waiting, sent) => write!(f, "{waiting} waiting, {sent} sent")?,
+        }
+        write!(f, "\n{} parcel{}", self.parcels, plural(self.parcels))
+    }
+}
+
+fn plural(n: i64) -> &'static str {
+    if n == 1 { "" } else { "s" }
 }
 
 #[cfg(test)]
@@ -126,5 +198,7 @@ mod tests {
         let one = Effects { keys: 1, orders: 1, amount_cents: 4_905 };
         assert_eq!(none.to_string(), "0 keys, 0 orders");
         assert_eq!(one.to_string(), "1 key, 1 order");
+        let onward = Onward { waiting: 1, sent: 0, parcels: 2 };
+        assert_eq!(onward.to_string(), "message waits\n2 parcels");
     }
 }

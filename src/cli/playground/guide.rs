@@ -34,6 +34,13 @@ An order, signed as the shop signs, in 50 copies, 10 at a time:
 What happened to it:
   {program} events show --config {config} {event_id}
 
+Where the first order has gone: each goes on to the packing station through the outbox.
+  {program} outbox list --config {config} --state new,retry,sent
+Let the packing station rest, send that order again with another id, and see it wait:
+  {program} destinations pause packing --config {config} --reason lunch
+  {program} destinations list --config {config}
+  {program} destinations resume packing --config {config}
+
 Metrics and the API, described:
   http://{admin}/metrics
   http://{admin}/docs

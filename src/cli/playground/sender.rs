@@ -22,6 +22,8 @@ pub(super) const PLAYGROUND: &str = "playground";
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     pub(super) source: &'static str,
+    /// The order's own.
+    pub(super) id: Uuid,
     pub(super) event_id: String,
     pub(super) body: String,
 }
@@ -40,7 +42,7 @@ impl Order {
                 "amount_cents": amount_cents,
             },
         });
-        Self { source, event_id, body: body.to_string() }
+        Self { source, id, event_id, body: body.to_string() }
     }
 
     /// The same event and key with another amount in the body.

@@ -2,10 +2,12 @@
 //! the log and, unless the user names another place, the database.
 //!
 //! The configuration is the orders example as it stands in `examples/orders/`, with other addresses,
-//! secrets from files, and one unsigned source more. Knows nothing of processes or HTTP.
+//! secrets from files, and what the story needs besides: an unsigned source, and a system to send on to. Knows nothing of processes or HTTP.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -17,10 +19,12 @@ use crate::secret::Secret;
 
 /// The example whose sources the playground serves.
 const EXAMPLE: &str = include_str!("../../../examples/orders/hooklatch.toml");
-/// The unsigned source for `curl`, with the handler that is slow on purpose.
-const OWN_SOURCE: &str = include_str!("playground.toml");
+/// The unsigned source for `curl`, with the handler that is slow on purpose, and the packing station.
+const OWN_SOURCES: &str = include_str!("playground.toml");
 /// Where the sources begin in the example; above are addresses and database.
 const FIRST_SOURCE: &str = "\n[[source]]";
+/// What stands for the road's address in them.
+const ROAD: &str = "ROAD";
 /// How the example refers to a secret, before and after its name.
 const SECRET_REFERENCE: (&str, &str) = ("\"env:", "\"");
 /// The one that the story signs with.
@@ -34,11 +38,13 @@ pub(super) struct Site {
     pub(super) database: PathBuf,
     /// The shop's signing secret.
     pub(super) shop_secret: Secret,
+    /// Where messages for the packing station go.
+    road: SocketAddr,
 }
 
 impl Site {
     /// Makes the directory and its files. `id` names them apart from any other playground's.
-    pub(super) fn create(id: Uuid, database: Option<&Path>) -> io::Result<Self> {
+    pub(super) fn create(id: Uuid, database: Option<&Path>, road: SocketAddr) -> io::Result<Self> {
         let directory = std::env::temp_dir().join(format!("hooklatch-playground-{}", short(id)));
         create_private_directory(&directory)?;
         let directory = directory.canonicalize()?;
@@ -50,17 +56,23 @@ impl Site {
         let mut shop_secret = new_secret();
         for name in secret_names() {
             let secret = new_secret();
-            write_private(&secret_file(&directory, name), secret.expose())?;
+            write_private(&secret_file(&directory, &name), secret.expose())?;
             if name == SHOP_SECRET {
                 shop_secret = secret;
             }
         }
-        Ok(Self { directory, database, shop_secret })
+        Ok(Self { directory, database, shop_secret, road })
     }
 
     /// Writes the configuration for these addresses.
     pub(super) fn write_config(&self, addresses: Addresses) -> io::Result<()> {
-        fs::write(self.config(), config_text(&self.directory, &self.database, addresses))
+        fs::write(self.config(), self.config_text(addresses))
+    }
+
+    /// Writes the relay's: the same, on any private port that is free.
+    pub(super) fn write_relay_config(&self) -> io::Result<()> {
+        let free = (Ipv4Addr::LOCALHOST, 0).into();
+        fs::write(self.relay_config(), self.config_text(Addresses { public: free, admin: free }))
     }
 
     /// Writes a body to post by hand, and returns its path.
@@ -70,6 +82,10 @@ impl Site {
         Ok(path)
     }
 
+    fn config_text(&self, addresses: Addresses) -> String {
+        config_text(&self.directory, &self.database, addresses, self.road)
+    }
+
     pub(super) fn config(&self) -> PathBuf {
         self.directory.join("hooklatch.toml")
     }
@@ -77,6 +93,15 @@ impl Site {
     /// What the receiver says.
     pub(super) fn log(&self) -> PathBuf {
         self.directory.join("receiver.log")
+    }
+
+    pub(super) fn relay_config(&self) -> PathBuf {
+        self.directory.join("relay.toml")
+    }
+
+    /// What the relay says.
+    pub(super) fn relay_log(&self) -> PathBuf {
+        self.directory.join("relay.log")
     }
 
     pub(super) fn directory(&self) -> &Path {
@@ -102,17 +127,19 @@ pub(super) fn short(id: Uuid) -> String {
     digits.chars().skip(digits.len().saturating_sub(12)).collect()
 }
 
-fn config_text(directory: &Path, database: &Path, Addresses { public, admin }: Addresses) -> String {
-    let mut sources = example_sources().to_owned();
+fn config_text(directory: &Path, database: &Path, addresses: Addresses, road: SocketAddr) -> String {
+    let Addresses { public, admin } = addresses;
+    let mut sources = all_sources();
     for name in secret_names() {
         let (before, after) = SECRET_REFERENCE;
-        let file = secret_file(directory, name);
+        let file = secret_file(directory, &name);
         sources = sources
             .replace(&format!("{before}{name}{after}"), &toml_text(&format!("file:{}", file.display())));
     }
+    let sources = sources.replace(ROAD, &road.to_string());
     let database = toml_text(&format!("sqlite://{}", database.display()));
     format!(
-        "# Made by `hooklatch playground`: the orders example, and one unsigned source more.
+        "# Made by `hooklatch playground`: the orders example, and what the story needs besides.
 
 [http]
 listen = \"{public}\"
@@ -127,23 +154,27 @@ url = {database}
 # The story holds a transaction open for longer than anybody should.
 handler_timeout = \"30s\"
 deadline = \"40s\"
-{sources}
-{OWN_SOURCE}"
+
+[relay]
+# What a killed relay had on its way comes back when this ends: the story does not wait for long.
+lease = \"1s\"
+poll_every = \"100ms\"
+{sources}"
     )
 }
 
-/// The example from its first source on.
-fn example_sources() -> &'static str {
-    EXAMPLE.find(FIRST_SOURCE).map_or("", |at| &EXAMPLE[at..])
+/// The example from its first source on, and the playground's own.
+fn all_sources() -> String {
+    let example = EXAMPLE.find(FIRST_SOURCE).map_or("", |at| &EXAMPLE[at..]);
+    format!("{example}\n{OWN_SOURCES}")
 }
 
-/// The environment variables that the example's sources read their secrets from.
-fn secret_names() -> impl Iterator<Item = &'static str> {
+/// The environment variables that sources and destinations read their secrets from.
+fn secret_names() -> BTreeSet<String> {
     let (before, after) = SECRET_REFERENCE;
-    example_sources()
-        .split(before)
-        .skip(1)
-        .filter_map(move |rest| rest.split_once(after).map(|(name, _)| name))
+    let sources = all_sources();
+    let references = sources.split(before).skip(1);
+    references.filter_map(|rest| rest.split_once(after).map(|(name, _)| name.to_owned())).collect()
 }
 
 fn secret_file(directory: &Path, name: &str) -> PathBuf {
@@ -179,6 +210,7 @@ mod tests {
             Path::new("/tmp/it's \"here\""),
             Path::new("/tmp/orders.db"),
             Addresses { public: ([127, 0, 0, 1], 1).into(), admin: ([127, 0, 0, 1], 2).into() },
+            ([127, 0, 0, 1], 3).into(),
         );
         let config: toml::Table = text.parse().expect("TOML");
         let names: Vec<_> = config["source"]
@@ -187,7 +219,8 @@ mod tests {
             .iter()
             .map(|source| source["name"].as_str().expect("a name"))
             .collect();
-        assert_eq!(names, ["shop", "crm", "warehouse", "pay", "playground"]);
+        assert_eq!(names, ["shop", "crm", "warehouse", "pay", "playground", "packing"]);
+        assert_eq!(config["destination"][0]["url"].as_str(), Some("http://127.0.0.1:3/hooks/packing"));
         assert!(!text.contains("env:"), "a secret is still read from the environment");
         assert_eq!(
             config["source"][0]["verify"]["secrets"][0].as_str(),

@@ -2,7 +2,8 @@
 //!
 //! Each step sends over HTTP, looks into the database past the receiver, and judges both. A step
 //! that comes out otherwise is a line of the table with its verdict, not an error; an error means
-//! that the story could not go on.
+//! that the story could not go on. What happens to an order that goes on to another system is told in
+//! `onward.rs`.
 
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use super::PlaygroundError;
 use super::books::{Books, Effects};
 use super::progress::Progress;
 use super::receiver::Receiver;
+use super::relay::Relay;
+use super::road::Road;
 use super::sender::{Answer, Order, PLAYGROUND, SHOP, Sender};
 
 /// Copies of one event in flight at once.
@@ -30,9 +33,9 @@ const ENDLESS: i64 = 1_000_000_000_000;
 const HELD: Duration = Duration::from_millis(300);
 /// How long to wait for that.
 const HELD_WITHIN: Duration = Duration::from_secs(20);
-const POLL: Duration = Duration::from_millis(20);
+pub(super) const POLL: Duration = Duration::from_millis(20);
 /// Steps of the story.
-pub(super) const STEPS: usize = 8;
+pub(super) const STEPS: usize = 11;
 
 /// One line of the table.
 #[derive(Clone, Debug)]
@@ -53,6 +56,9 @@ pub(super) struct Story<'a> {
     /// Signs with a secret that the receiver does not know.
     pub(super) forger: Sender,
     pub(super) books: Books,
+    pub(super) relay: &'a mut Relay,
+    /// Between the relay and the packing station.
+    pub(super) road: &'a Road,
     pub(super) progress: Progress,
 }
 
@@ -77,7 +83,8 @@ impl Story<'_> {
         let slow = self.order(PLAYGROUND, "order_slow");
         self.kill_between_insert_and_commit(&slow, lines).await?;
         self.restart_and_retry(&slow, lines).await?;
-        self.all_once_more(&[&order, &crowded, &slow], &first, lines).await
+        let forwarded = self.onward(lines).await?;
+        self.all_once_more(&[&order, &crowded, &slow, &forwarded], &first, lines).await
     }
 
     async fn first_delivery(&self, order: &Order, lines: &mut Vec<Line>) -> Result<Answer, PlaygroundError> {
@@ -276,15 +283,15 @@ impl Story<'_> {
         Ok(())
     }
 
-    fn order(&self, source: &'static str, event_type: &str) -> Order {
+    pub(super) fn order(&self, source: &'static str, event_type: &str) -> Order {
         Order::new(source, event_type, clock::new_id(), AMOUNT_CENTS)
     }
 
-    async fn post(&self, order: &Order) -> Result<Answer, PlaygroundError> {
+    pub(super) async fn post(&self, order: &Order) -> Result<Answer, PlaygroundError> {
         self.sender.post(self.receiver.addresses.public, order).await
     }
 
-    async fn effects(&self, orders: &[&Order]) -> Result<Effects, PlaygroundError> {
+    pub(super) async fn effects(&self, orders: &[&Order]) -> Result<Effects, PlaygroundError> {
         let ids: Vec<&str> = orders.iter().map(|order| order.event_id.as_str()).collect();
         Ok(self.books.effects(&ids).await?)
     }
@@ -295,6 +302,6 @@ fn takes_effect(orders: i64) -> Effects {
     Effects { keys: orders, orders, amount_cents: orders * i64::from(AMOUNT_CENTS) }
 }
 
-fn unless(as_it_must: bool, wanted: &str) -> Option<String> {
+pub(super) fn unless(as_it_must: bool, wanted: &str) -> Option<String> {
     (!as_it_must).then(|| wanted.to_owned())
 }

@@ -12,7 +12,8 @@ const COLUMNS: [u16; 5] = [24, 23, 18, 18, 1];
 /// What the table library counts as part of a column.
 const BLANKS_BESIDE_TEXT: u16 = 2;
 /// Below the table: what it counts.
-const LEGEND: &str = "key: the event's row in processed_events · order: its row in the shop's own table";
+const LEGEND: &str = "key: the event's row in processed_events · order: its row in the shop's own table
+message: its row in the outbox · parcel: what the packing station made of it";
 
 const AS_IT_MUST: &str = "✓";
 const OTHERWISE: &str = "✗";

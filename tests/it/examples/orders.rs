@@ -16,11 +16,11 @@ const CONFIG: &str = include_str!("../../../examples/orders/hooklatch.toml");
 const SCHEMA_POSTGRES: &str = include_str!("../../../examples/orders/schema.postgres.sql");
 const SCHEMA_SQLITE: &str = include_str!("../../../examples/orders/schema.sqlite.sql");
 /// `never-log-this-secret-00` in base64.
-const SHOP_SECRET: &str = "whsec_bmV2ZXItbG9nLXRoaXMtc2VjcmV0LTAw";
+pub(super) const SHOP_SECRET: &str = "whsec_bmV2ZXItbG9nLXRoaXMtc2VjcmV0LTAw";
 const ORDER: &str = "0192f3a4-7c1e-7b60-8a55-3d1f0c9e4b11";
 
 /// The example's sources with the tests' secrets, on the example's tables.
-async fn start(backend: Backend) -> TestApp {
+pub(super) async fn start(backend: Backend) -> TestApp {
     let database = TestDatabase::new(backend).await;
     let schema = match backend {
         Backend::Postgres => SCHEMA_POSTGRES,

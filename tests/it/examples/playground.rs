@@ -35,8 +35,8 @@ fn the_story_comes_out_as_it_must_and_leaves_nothing_behind() {
     let output = playground(scratch.path()).arg("--once").output().expect("the program can be run");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(text.contains("All 8 steps came out as they must"), "{text}");
-    assert_eq!(text.matches('✓').count(), 8, "{text}");
+    assert!(text.contains("All 11 steps came out as they must"), "{text}");
+    assert_eq!(text.matches('✓').count(), 11, "{text}");
     assert!(!text.contains('\x1b'), "colour although nobody's terminal: {text}");
     let table = text.lines().filter(|line| line.starts_with(['╭', '│', '├', '╞', '╰']));
     for line in table {
@@ -92,6 +92,13 @@ fn what_it_says_to_try_works_as_printed() {
     shell(find(&commands, " send "));
     let shown = shell(find(&commands, " events show "));
     assert!(shown.contains("applied"), "{shown}");
+    // The story's order has gone on; one by curl goes on or is about to.
+    let messages = shell(find(&commands, " outbox list "));
+    assert!(messages.contains("packing") && messages.contains("sent"), "{messages}");
+    shell(find(&commands, " destinations pause "));
+    let destinations = shell(find(&commands, " destinations list "));
+    assert!(destinations.contains("packing") && destinations.contains("lunch"), "{destinations}");
+    shell(find(&commands, " destinations resume "));
 
     stop(child);
     assert_eq!(entries(scratch.path()), [""; 0]);

@@ -2,13 +2,12 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::support::app::PROGRAM;
+use super::example;
 use crate::support::{Backend, Request, TestDatabase, http, on_both_stores};
 
 /// The example's process, killed at the end.
@@ -19,7 +18,7 @@ struct Running {
 
 impl Running {
     fn start(database: &TestDatabase) -> Self {
-        let mut child = Command::new(program())
+        let mut child = Command::new(example("rust_handler"))
             .env("HOOKLATCH__DATABASE__URL", &database.url)
             .env("HOOKLATCH__HTTP__LISTEN", "127.0.0.1:0")
             .env("HOOKLATCH__ADMIN__LISTEN", "127.0.0.1:0")
@@ -40,13 +39,6 @@ impl Drop for Running {
         self.child.kill().expect("a child can be killed");
         self.child.wait().expect("a killed child ends");
     }
-}
-
-/// `cargo test` builds the examples beside the program.
-fn program() -> PathBuf {
-    let path = Path::new(PROGRAM).with_file_name("examples").join("rust_handler");
-    assert!(path.exists(), "{} is missing: cargo build --examples", path.display());
-    path
 }
 
 on_both_stores! {

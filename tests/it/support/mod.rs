@@ -15,9 +15,26 @@ pub(crate) mod rabbit;
 pub(crate) mod signing;
 pub(crate) mod tls;
 
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 pub(crate) use app::Setup;
 pub(crate) use database::{Backend, TestDatabase};
 pub(crate) use http::{Answer, Request};
+
+/// Longer than anything a test waits for.
+const PATIENCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so().await {
+        assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
+        tokio::time::sleep(POLL).await;
+    }
+}
 
 /// Makes two tests of one claim: one on SQLite, one on PostgreSQL.
 macro_rules! on_both_stores {
