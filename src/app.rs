@@ -24,7 +24,7 @@ use crate::source::Source;
 use crate::store::awaited::AwaitedStore;
 use crate::store::postgres::{self, PostgresOptions, PostgresStore};
 use crate::store::sqlite::SqliteStore;
-use crate::store::{Dialect, Store, StoreError, StoreErrorKind};
+use crate::store::{BatchLimits, Dialect, Store, StoreError, StoreErrorKind};
 use crate::telemetry::metrics::Metrics;
 use crate::tls::{ClientCertificates, TlsError, TlsListener};
 
@@ -97,6 +97,7 @@ pub struct App {
 pub(crate) struct Awaited {
     place: Arc<AwaitedStore>,
     database: Database,
+    batches: BatchLimits,
     clock: Clock,
 }
 
@@ -104,7 +105,7 @@ impl Awaited {
     /// Tries to reach the database.
     pub(crate) async fn attempt(&self) -> Result<(), StoreError> {
         if !self.place.has_arrived() {
-            self.place.arrive(connect(&self.database, self.clock.clone()).await?);
+            self.place.arrive(connect(&self.database, Some(self.batches), self.clock.clone()).await?);
         }
         Ok(())
     }
@@ -139,7 +140,7 @@ impl App {
             tls: tls("admin.tls", config.admin.tls.as_ref(), ClientCertificates::Demanded, &clock)?,
             listener: listen("admin.listen", config.admin.listen)?,
         };
-        let (store, awaited) = open_or_await(&config.database, &clock).await?;
+        let (store, awaited) = open_or_await(&config.database, batch_limits(&config.inbox), &clock).await?;
         let metrics = Arc::new(Metrics::new());
         let relay = match roles.contains(&Role::Relay) {
             true => Some(relay_of(config, &store, &clock, &metrics)?),
@@ -200,7 +201,7 @@ impl App {
 /// # Errors
 /// When it cannot be opened. The message does not show the password.
 pub async fn open_store(database: &Database, clock: Clock) -> Result<Arc<dyn Store>, AppError> {
-    connect(database, clock)
+    connect(database, None, clock)
         .await
         .map_err(|cause| AppError::Database { url: database.url.to_string(), cause })
 }
@@ -208,23 +209,28 @@ pub async fn open_store(database: &Database, clock: Clock) -> Result<Arc<dyn Sto
 /// As [`open_store`]; a database elsewhere that does not answer now is waited for.
 async fn open_or_await(
     database: &Database,
+    batches: BatchLimits,
     clock: &Clock,
 ) -> Result<(Arc<dyn Store>, Option<Awaited>), AppError> {
     let dialect = database.url.dialect();
-    match open_store(database, clock.clone()).await {
+    match connect(database, Some(batches), clock.clone()).await {
         Ok(store) => Ok((store, None)),
-        Err(AppError::Database { cause, .. })
-            if cause.kind == StoreErrorKind::Unavailable && dialect == Dialect::Postgres =>
-        {
+        Err(cause) if cause.kind == StoreErrorKind::Unavailable && dialect == Dialect::Postgres => {
             let place = Arc::new(AwaitedStore::new(dialect));
-            let awaited = Awaited { place: place.clone(), database: database.clone(), clock: clock.clone() };
+            let (database, clock) = (database.clone(), clock.clone());
+            let awaited = Awaited { place: place.clone(), database, batches, clock };
             Ok((place, Some(awaited)))
         }
-        Err(error) => Err(error),
+        Err(cause) => Err(AppError::Database { url: database.url.to_string(), cause }),
     }
 }
 
-async fn connect(database: &Database, clock: Clock) -> Result<Arc<dyn Store>, StoreError> {
+/// `batches`: the limits of the batches that this process will settle.
+async fn connect(
+    database: &Database,
+    batches: Option<BatchLimits>,
+    clock: Clock,
+) -> Result<Arc<dyn Store>, StoreError> {
     let url = database.url.expose();
     match database.url.dialect() {
         Dialect::Sqlite => Ok(Arc::new(SqliteStore::connect(url, clock).await?)),
@@ -238,6 +244,7 @@ async fn connect(database: &Database, clock: Clock) -> Result<Arc<dyn Store>, St
                     StatementCache::On => postgres::StatementCache::On,
                     StatementCache::Off => postgres::StatementCache::Off,
                 },
+                batch_limits: batches,
             };
             Ok(Arc::new(PostgresStore::connect(options).await?))
         }
@@ -258,6 +265,10 @@ pub fn start_inbox(
         clock.clone(),
         metrics.clone(),
     )
+}
+
+fn batch_limits(inbox: &InboxSection) -> BatchLimits {
+    BatchLimits { lock_wait: inbox.inflight_wait, statement: inbox.handler_timeout }
 }
 
 fn inbox_options(inbox: &InboxSection, retention: &Retention, hints: Hints) -> InboxOptions {

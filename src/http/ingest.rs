@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use actix_web::web::{Data, Path, Payload};
+use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use futures_util::FutureExt;
 
@@ -33,13 +33,13 @@ const RETRY_SECONDS: u32 = 1;
 pub(super) async fn receive(
     request: HttpRequest,
     mut payload: Payload,
-    name: Path<String>,
+    name: &str,
     state: Data<ServerState>,
 ) -> HttpResponse {
     let arrival = Arrival::now(&request, &state.services.clock);
     let id = arrival.id;
     let settled =
-        AssertUnwindSafe(ingest(&request, &mut payload, &name, &state, arrival)).catch_unwind().await;
+        AssertUnwindSafe(ingest(&request, &mut payload, name, &state, arrival)).catch_unwind().await;
     let answer = settled.unwrap_or_else(|_| {
         tracing::error!(delivery.id = %id, source.name = %name, "taking a delivery panicked");
         Answer::from(Refused { outcome: Outcome::Unavailable, ..Refused::malformed(Problem::Internal) })

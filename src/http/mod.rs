@@ -23,8 +23,10 @@ mod refused_headers;
 mod server;
 mod state;
 
+use actix_web::http::Method;
 use actix_web::middleware::from_fn;
-use actix_web::web::{self, ServiceConfig};
+use actix_web::web::{self, Data, Payload, ServiceConfig};
+use actix_web::{HttpRequest, HttpResponse};
 
 use answer::only;
 
@@ -37,14 +39,24 @@ pub use state::{Limits, ServerState, Services, SourceTable};
 /// What the senders see.
 fn public_routes(config: &mut ServiceConfig) {
     config
-        .service(
-            web::resource("/hooks/{source}")
-                .route(web::post().to(ingest::receive))
-                .default_service(web::to(question::ask)),
-        )
+        // Not a pattern with the source in it: every delivery would be matched by a regular expression.
+        .service(web::scope("/hooks").default_service(web::to(hooks)))
         .service(health::live_resource())
         .service(health::ready_resource())
         .default_service(web::to(ingest::nothing_here));
+}
+
+/// `/hooks/{source}`: a delivery, or a sender that asks something.
+async fn hooks(request: HttpRequest, payload: Payload, state: Data<ServerState>) -> HttpResponse {
+    let name = match request.match_info().unprocessed().strip_prefix('/') {
+        Some(name) if !name.is_empty() && !name.contains('/') => name.to_owned(),
+        _ => return ingest::nothing_here(request, payload, state).await,
+    };
+    if request.method() == Method::POST {
+        ingest::receive(request, payload, &name, state).await
+    } else {
+        question::ask(request, payload, &name, state).await
+    }
 }
 
 /// What operators see. `/healthz` needs no token, everything else does when one is set.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use actix_web::http::header::HeaderValue;
-use actix_web::web::{Data, Path, Payload};
+use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 
@@ -29,10 +29,10 @@ const WRONG_TOKEN: &str = "the question shows another token than the one in veri
 pub(super) async fn ask(
     request: HttpRequest,
     payload: Payload,
-    name: Path<String>,
+    name: &str,
     state: Data<ServerState>,
 ) -> HttpResponse {
-    let source = state.sources.find(&name);
+    let source = state.sources.find(name);
     let methods = source.as_ref().map_or(&[][..], |source| source.verifier.handshake_kind().methods());
     let response = match source {
         Some(source) if methods.contains(&request.method().as_str()) => reply(&request, &source, &state),

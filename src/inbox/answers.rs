@@ -187,7 +187,7 @@ pub(super) fn repeated(delivery: &Delivery, event: &Event, row: &StoredEvent) ->
 }
 
 /// The answer to a delivery of one event.
-fn single(at: usize, delivery: &Delivery, slot: &Slot<'_>, answers_live: Duration) -> Composed {
+pub(super) fn single(at: usize, delivery: &Delivery, slot: &Slot<'_>, answers_live: Duration) -> Composed {
     let event = slot.fresh.event;
     let fate = match &slot.standing {
         Standing::Stored(row) => {

@@ -441,7 +441,11 @@ fn counts(row: &StoredEvent, source: &Source, mode: &Mode) -> bool {
 
 /// Whether an event is so young that no difference of clocks can make it too old: the database need
 /// not be asked for its time.
-fn is_plainly_young(occurred_at: DateTime<Utc>, received_at: DateTime<Utc>, memory: Duration) -> bool {
+pub(super) fn is_plainly_young(
+    occurred_at: DateTime<Utc>,
+    received_at: DateTime<Utc>,
+    memory: Duration,
+) -> bool {
     let age = (received_at - occurred_at).to_std().unwrap_or_default();
     age < memory / 2 && memory >= TRUSTED_CLOCKS
 }

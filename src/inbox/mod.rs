@@ -6,10 +6,12 @@
 
 mod answers;
 mod apply;
+mod at_once;
 mod claims;
 mod executing;
 mod guards;
 pub mod outcome;
+mod poison;
 mod recent;
 mod refuse;
 mod retry;

@@ -5,7 +5,6 @@
 //! only the delivery that causes a failure suffers from it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -14,10 +13,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::event::Delivery;
 use crate::inbox::Marks;
-use crate::inbox::answers;
+use crate::inbox::answers::{self, Composed};
 use crate::inbox::apply::{Care, Committed, Mode, NotCommitted, Terms, apply};
+use crate::inbox::at_once::apply_at_once;
 use crate::inbox::executing::Executing;
 use crate::inbox::outcome::Answer;
+use crate::inbox::poison::Poison;
 use crate::inbox::recent::Recent;
 use crate::outbox::Hints;
 use crate::store::{Store, StoreError, StoreErrorKind};
@@ -31,13 +32,6 @@ const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Most bytes of bodies in one transaction: bounds memory and the size of a statement.
 const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
-
-/// Events that share a subtransaction while handlers fail now and then. From a measurement at 1 %
-/// failures: smaller costs more subtransactions, larger repeats more good events.
-const POISONED_CHUNK: usize = 16;
-
-/// From here on, doubled batch by batch while nothing fails, handlers are trusted.
-const CLEAN_CHUNK: usize = 1024;
 
 /// A delivery that waits, and the way back.
 pub(super) struct Job {
@@ -54,7 +48,7 @@ pub(super) struct Writer {
     max_batch: usize,
     executing: Arc<Executing>,
     metrics: Arc<Metrics>,
-    chunk: AtomicUsize,
+    poison: Poison,
     hints: Hints,
     recent: Arc<Recent>,
 }
@@ -70,16 +64,7 @@ impl Writer {
         recent: Arc<Recent>,
     ) -> Self {
         let max_batch = max_batch.max(1);
-        Self {
-            store,
-            terms,
-            max_batch,
-            executing,
-            metrics,
-            chunk: AtomicUsize::new(CLEAN_CHUNK),
-            hints,
-            recent,
-        }
+        Self { store, terms, max_batch, executing, metrics, poison: Poison::default(), hints, recent }
     }
 
     /// Works until `stop`, then settles what waits.
@@ -148,26 +133,28 @@ impl Writer {
     /// not be settled.
     async fn attempt(&self, mut jobs: Vec<Job>) -> Result<(), (Vec<Job>, StoreError)> {
         let mut retries = 0;
+        let mut terms = self.terms;
+        let mut care = self.poison.care(jobs.len());
+        if care == Care::Trust {
+            (jobs, care) = self.attempt_at_once(jobs, &mut terms).await;
+        }
         loop {
+            if jobs.is_empty() {
+                return Ok(());
+            }
             let deliveries: Vec<&Delivery> = jobs.iter().map(|job| &job.delivery).collect();
-            let care = self.care();
-            match apply(&*self.store, &deliveries, &self.terms, &Mode::Receive, care).await {
+            match apply(&*self.store, &deliveries, &terms, &Mode::Receive, care).await {
                 Ok(committed) => {
                     self.answer(jobs, committed);
                     return Ok(());
                 }
-                Err(NotCommitted::Exclude(excluded)) => {
-                    jobs = exclude(jobs, excluded);
-                    if jobs.is_empty() {
-                        return Ok(());
-                    }
-                }
-                Err(NotCommitted::HandlerFailed) => self.chunk.store(POISONED_CHUNK, Ordering::Relaxed),
+                Err(NotCommitted::Exclude(excluded)) => jobs = exclude(jobs, excluded),
+                Err(NotCommitted::HandlerFailed) => care = self.poison.careful(),
                 // A deferred constraint, perhaps: with care it is found in time.
                 Err(NotCommitted::Store(error))
                     if care == Care::Trust && error.kind == StoreErrorKind::Data =>
                 {
-                    self.chunk.store(POISONED_CHUNK, Ordering::Relaxed);
+                    care = self.poison.careful();
                 }
                 Err(NotCommitted::Store(error)) => {
                     if retries >= MAX_RETRIES || !passes(error.kind) {
@@ -180,26 +167,50 @@ impl Writer {
         }
     }
 
-    /// Handlers are trusted again after batches enough in which none failed.
-    fn care(&self) -> Care {
-        match self.chunk.load(Ordering::Relaxed) {
-            CLEAN_CHUNK.. => Care::Trust,
-            chunk => Care::Chunks(chunk),
+    /// Settles what one statement can; gives back the others, and the care they need. An error is left to
+    /// the usual way, which meets it again if it is still there.
+    async fn attempt_at_once(&self, jobs: Vec<Job>, terms: &mut Terms) -> (Vec<Job>, Care) {
+        let deliveries: Vec<&Delivery> = jobs.iter().map(|job| &job.delivery).collect();
+        match apply_at_once(&*self.store, &deliveries, terms).await {
+            Ok(Some(settled)) => {
+                let count = settled.answers.iter().flatten().count();
+                self.metrics.batch(count, settled.took);
+                self.poison.note(count, 0);
+                let mut rest = Vec::new();
+                for (job, composed) in jobs.into_iter().zip(settled.answers) {
+                    match composed {
+                        Some(composed) => self.settled(job, composed, settled.began),
+                        None => rest.push(job),
+                    }
+                }
+                (rest, Care::Trust)
+            }
+            Err(NotCommitted::HandlerFailed) => (jobs, self.poison.careful()),
+            Err(NotCommitted::Store(error)) if error.kind == StoreErrorKind::LockTimeout => {
+                // Whether for a key or for a handler's row, it has been waited for; a handler may go on
+                // waiting, but whoever holds a key had its time.
+                terms.limits.lock_wait = Duration::ZERO;
+                (jobs, Care::Trust)
+            }
+            Ok(None) | Err(NotCommitted::Store(_) | NotCommitted::Exclude(_)) => (jobs, Care::Trust),
         }
     }
 
     fn answer(&self, jobs: Vec<Job>, committed: Committed) {
         self.metrics.batch(jobs.len(), committed.took);
         committed.forwarded.iter().for_each(|destination| self.hints.ring(destination));
-        let chunk = self.chunk.load(Ordering::Relaxed);
-        let next = if committed.poisoned > 0 { POISONED_CHUNK } else { (chunk * 2).min(CLEAN_CHUNK) };
-        self.chunk.store(next, Ordering::Relaxed);
+        self.poison.note(jobs.len(), committed.poisoned);
         for (job, composed) in jobs.into_iter().zip(committed.answers) {
-            if let (Some(row), [event]) = (composed.remembered, job.delivery.events.as_slice()) {
-                self.recent.remember(event.key.clone(), row, committed.began);
-            }
-            reply(job, composed.answer);
+            self.settled(job, composed, committed.began);
         }
+    }
+
+    /// A delivery is settled by a transaction that began then.
+    fn settled(&self, job: Job, composed: Composed, began: Instant) {
+        if let (Some(row), [event]) = (composed.remembered, job.delivery.events.as_slice()) {
+            self.recent.remember(event.key.clone(), row, began);
+        }
+        reply(job, composed.answer);
     }
 
     /// The last word on deliveries that could not be settled together.

@@ -129,7 +129,7 @@ mod tests {
         std::fs::write(&two, "2").unwrap();
         let mut files = read_once(&[&one]);
         std::fs::write(&one, "changed").unwrap();
-        files.follow(vec![two.clone(), one.clone()]);
+        files.follow(vec![two, one]);
         files.have_changed();
         assert!(files.have_changed(), "one had changed before");
     }

@@ -252,7 +252,7 @@ impl Verifier {
                     let verified = verifier.verify_from(certificate, method, request, now)?.after(offset);
                     // What names a secret or a time says more than what does not.
                     match &mut first {
-                        Some(known) => known.complete(verified),
+                        Some(known) => known.complete(&verified),
                         None => first = Some(verified),
                     }
                     offset += verifier.secret_count();
@@ -441,7 +441,7 @@ impl Verified {
     }
 
     /// Takes over what is not known here.
-    fn complete(&mut self, other: Self) {
+    fn complete(&mut self, other: &Self) {
         self.secret_index = self.secret_index.or(other.secret_index);
         self.timestamp = self.timestamp.or(other.timestamp);
     }

@@ -18,8 +18,8 @@ use super::outbox::{
     OutboxHints, OutboxStore, Settled, Settlement,
 };
 use super::{
-    Batch, BatchLimits, DeadLetter, DeadLetterFilter, Dialect, EventRecord, LedgerEntry, LedgerFilter,
-    MigrationStatus, Prunable, SqlHandler, Store, StoreError, StoreErrorKind,
+    AtOnce, Batch, BatchLimits, DeadLetter, DeadLetterFilter, Dialect, EventRecord, FreshEvent, LedgerEntry,
+    LedgerFilter, MigrationStatus, NewEvent, Prunable, SqlHandler, Store, StoreError, StoreErrorKind,
 };
 use crate::event::EventKey;
 
@@ -96,6 +96,15 @@ impl Store for AwaitedStore {
 
     async fn begin(&self, limits: BatchLimits) -> Result<Box<dyn Batch>, StoreError> {
         self.there()?.begin(limits).await
+    }
+
+    async fn apply_at_once(
+        &self,
+        events: &[NewEvent<'_>],
+        fresh: &[FreshEvent<'_>],
+        handler: &SqlHandler,
+    ) -> Result<AtOnce, StoreError> {
+        self.there()?.apply_at_once(events, fresh, handler).await
     }
 
     async fn prune(&self, what: Prunable, keep: Duration, limit: u32) -> Result<u64, StoreError> {

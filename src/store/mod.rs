@@ -63,6 +63,17 @@ pub trait Store: OutboxStore + Send + Sync + 'static {
 
     /// Opens a transaction for a batch. Dropping it rolls everything back.
     async fn begin(&self, limits: BatchLimits) -> Result<Box<dyn Batch>, StoreError>;
+    /// Inserts the keys of `events` and runs `handler` over those that were new, in one statement that
+    /// commits by itself. All are of one source and in order of arrival; `fresh` are the same events. For
+    /// stores that spare time by it.
+    async fn apply_at_once(
+        &self,
+        _events: &[NewEvent<'_>],
+        _fresh: &[FreshEvent<'_>],
+        _handler: &SqlHandler,
+    ) -> Result<AtOnce, StoreError> {
+        Ok(AtOnce::Unsupported)
+    }
 
     // Retention
 
@@ -287,6 +298,17 @@ pub struct EntityRef<'a> {
 pub struct FreshEvent<'a> {
     pub event: &'a Event,
     pub delivery: &'a Delivery,
+}
+
+/// What came of a batch in one statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AtOnce {
+    /// It is committed: for each event whether it was new, and so has been applied.
+    Applied(Vec<bool>),
+    /// A handler failed on one of them, and nothing was done.
+    HandlerFailed,
+    /// The store has no such way, and nothing was done.
+    Unsupported,
 }
 
 /// What the handlers made of one event.

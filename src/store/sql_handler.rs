@@ -84,6 +84,9 @@ pub struct SqlHandler {
     /// Which of [`COLUMNS`] it may mention, one bit each.
     mentioned: u16,
     composed: [OnceLock<Box<str>>; SHAPES],
+    composed_within: OnceLock<Box<str>>,
+    /// Whether the statement after the CTEs can be a CTE itself.
+    fits_within: bool,
 }
 
 impl SqlHandler {
@@ -119,6 +122,8 @@ impl SqlHandler {
             returns_rows,
             mentioned: mentioned(&tokens),
             composed: [const { OnceLock::new() }; SHAPES],
+            composed_within: OnceLock::new(),
+            fits_within: first.is_any_word(&["insert", "update", "delete"]),
         })
     }
 
@@ -162,6 +167,23 @@ impl SqlHandler {
             let (ctes, main) = self.parts(&event_cte());
             // The line breaks end comments that may stand there.
             format!("{ctes}\n, {name} AS (\n{main}\n)\n{select}").into()
+        })
+    }
+
+    /// As [`compose`](Self::compose), with the statement itself in a CTE `name` and `select` after it.
+    /// `None` where the grammar has no place for it there (MERGE). Made once.
+    pub(super) fn compose_within(
+        &self,
+        ctes_before: impl FnOnce() -> String,
+        name: &str,
+        select: &str,
+    ) -> Option<&str> {
+        self.fits_within.then(|| {
+            &**self.composed_within.get_or_init(|| {
+                let (ctes, main) = self.parts(&ctes_before());
+                // The line breaks end comments that may stand there.
+                format!("{ctes}\n, {name} AS (\n{main}\n)\n{select}").into()
+            })
         })
     }
 

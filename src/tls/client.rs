@@ -117,9 +117,10 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_with_control_characters_is_not_kept() {
+    fn control_characters_of_a_subject_stand_escaped() {
         let read = certificate(|params| params.distinguished_name.push(DnType::CommonName, "a\nb\0"));
-        assert_eq!(read.subject(), None);
+        // As RFC 4514 section 2.4 writes them.
+        assert_eq!(read.subject(), Some("CN=a\\0ab\\00"));
     }
 
     #[test]

@@ -338,22 +338,22 @@ impl Batch for PostgresBatch {
 
 /// What many events of a batch have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Kind<'e> {
+pub(super) struct Kind<'e> {
     consumer: &'e str,
     source: &'e str,
-    event_type: &'e str,
+    pub event_type: &'e str,
     state: EventState,
     status: u16,
 }
 
 /// The kinds of a batch, and the place of each event's kind among them, from 1.
-struct Kinds<'e> {
-    kinds: Vec<Kind<'e>>,
-    of_events: Vec<i32>,
+pub(super) struct Kinds<'e> {
+    pub kinds: Vec<Kind<'e>>,
+    pub of_events: Vec<i32>,
 }
 
 impl<'e> Kinds<'e> {
-    fn of(events: &[NewEvent<'e>]) -> Self {
+    pub fn of(events: &[NewEvent<'e>]) -> Self {
         let mut kinds: Vec<Kind<'e>> = Vec::new();
         let mut places: HashMap<Kind<'e>, i32> = HashMap::new();
         let of_events = events

@@ -49,6 +49,8 @@ pub struct PostgresOptions {
     /// How long to wait for a connection, a new one or one of the pool's.
     pub acquire_timeout: Duration,
     pub statement_cache: StatementCache,
+    /// The limits of a batch, so that one can be a single statement. `None`: each is a transaction.
+    pub batch_limits: Option<BatchLimits>,
 }
 
 impl fmt::Debug for PostgresOptions {
@@ -75,13 +77,16 @@ impl PostgresStore {
             StatementCache::Auto => !sessions_are_shared(&connect, options.acquire_timeout).await?,
         };
         let cache = if prepared { STATEMENT_CACHE } else { 0 };
+        // What a session is told holds only while nobody else gets it.
+        let session_limits = options.batch_limits.filter(|_| prepared);
         let pool = PoolOptions::new()
+            .after_connect(move |connection, _| Box::pin(set_session_limits(connection, session_limits)))
             .max_connections(options.max_connections.max(1))
             .acquire_timeout(options.acquire_timeout)
             // A round trip less a transaction: `begin` meets a lost connection itself.
             .test_before_acquire(false)
             .connect_lazy_with(connect.statement_cache_capacity(cache));
-        Ok(Self { pool, prepared })
+        Ok(Self { pool, prepared, has_session_limits: session_limits.is_some() })
     }
 
     /// Opens a transaction. Takes another connection for one that was lost while idle.
@@ -138,6 +143,22 @@ fn begin_statement(limits: BatchLimits) -> String {
          SET LOCAL statement_timeout = {statement}; \
          SET LOCAL idle_in_transaction_session_timeout = {statement}"
     )
+}
+
+/// The same for statements that stand alone.
+async fn set_session_limits(
+    connection: &mut PgConnection,
+    limits: Option<BatchLimits>,
+) -> Result<(), sqlx::Error> {
+    let Some(limits) = limits else { return Ok(()) };
+    let set = format!(
+        "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE; \
+         SET lock_timeout = {}; SET statement_timeout = {}",
+        milliseconds(limits.lock_wait),
+        milliseconds(limits.statement),
+    );
+    // Safe: our own words and numbers.
+    connection.execute(sqlx::raw_sql(AssertSqlSafe(set))).await.map(drop)
 }
 
 /// At least one, because zero would mean no limit.

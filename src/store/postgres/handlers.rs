@@ -142,7 +142,7 @@ async fn run_sql(
 
 /// Binds the arrays of [`ARRIVED`], in their order. A column that no statement mentions is NULL: nothing
 /// to send, nothing to parse.
-fn bind_columns<'q>(
+pub(super) fn bind_columns<'q>(
     run: Query<'q>,
     events: &[FreshEvent<'q>],
     mentioned: impl Fn(&str) -> bool,
@@ -169,15 +169,16 @@ fn bind_columns<'q>(
 /// far cheaper than a loop over them in the function.
 fn statement(handler: &SqlHandler) -> &str {
     if handler.returns_rows() {
-        handler.compose_select(|| event_cte(handler), "hooklatch_answer", SELECT_ANSWERS)
+        handler.compose_select(|| event_cte(handler, None), "hooklatch_answer", SELECT_ANSWERS)
     } else {
-        handler.compose(0, || event_cte(handler))
+        handler.compose(0, || event_cte(handler, None))
     }
 }
 
 /// The relation `event` with the columns that the handler can mention: each of the others would cost
 /// every event of every batch. MATERIALIZED, so that JSON is parsed once however often it is looked at.
-fn event_cte(handler: &SqlHandler) -> String {
+/// `condition`: which of what has arrived is in it.
+pub(super) fn event_cte(handler: &SqlHandler, condition: Option<&str>) -> String {
     // There is a row for each id, so they always come.
     let arrived = || ARRIVED.iter().filter(|(name, ..)| *name == "id" || handler.mentions(name));
     let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
@@ -193,8 +194,9 @@ fn event_cte(handler: &SqlHandler) -> String {
     if handler.mentions("source") {
         columns.push_str(", $8::text AS source");
     }
+    let condition = condition.map(|condition| format!("\n    WHERE {condition}")).unwrap_or_default();
     format!(
-        "event AS MATERIALIZED (\n    SELECT {columns}\n    FROM unnest({arrays}){ordinality} AS arrived ({names})\n)"
+        "event AS MATERIALIZED (\n    SELECT {columns}\n    FROM unnest({arrays}){ordinality} AS arrived ({names}){condition}\n)"
     )
 }
 

@@ -4,6 +4,7 @@
 //! so a proxy that pools transactions may stand between. Expiry is judged by the database's clock.
 //! Mirrors `sqlite/` file by file and statement by statement.
 
+mod at_once;
 mod batch;
 mod classify;
 mod connect;
@@ -24,8 +25,8 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::{
-    Batch, BatchLimits, DeadLetter, DeadLetterFilter, Dialect, EventRecord, LedgerEntry, LedgerFilter,
-    MigrationStatus, Prunable, SqlHandler, Store, StoreError,
+    AtOnce, Batch, BatchLimits, DeadLetter, DeadLetterFilter, Dialect, EventRecord, FreshEvent, LedgerEntry,
+    LedgerFilter, MigrationStatus, NewEvent, Prunable, SqlHandler, Store, StoreError,
 };
 use crate::event::EventKey;
 
@@ -37,6 +38,8 @@ pub struct PostgresStore {
     pool: PgPool,
     /// Statements are prepared once a connection. False behind a proxy that pools transactions.
     prepared: bool,
+    /// Sessions are this process's own, and carry the limits of a batch.
+    has_session_limits: bool,
 }
 
 #[async_trait]
@@ -71,6 +74,15 @@ impl Store for PostgresStore {
 
     async fn begin(&self, limits: BatchLimits) -> Result<Box<dyn Batch>, StoreError> {
         Ok(Box::new(batch::PostgresBatch::begin(self, limits).await?))
+    }
+
+    async fn apply_at_once(
+        &self,
+        events: &[NewEvent<'_>],
+        fresh: &[FreshEvent<'_>],
+        handler: &SqlHandler,
+    ) -> Result<AtOnce, StoreError> {
+        at_once::apply(self, events, fresh, handler).await
     }
 
     async fn prune(&self, what: Prunable, keep: Duration, limit: u32) -> Result<u64, StoreError> {

@@ -36,6 +36,7 @@ pub(super) async fn database_at(backend: Backend, clock: Clock) -> (TestDatabase
                 max_connections: 8,
                 acquire_timeout: Duration::from_secs(10),
                 statement_cache: StatementCache::On,
+                batch_limits: None,
             };
             Arc::new(PostgresStore::connect(options).await.expect("opens"))
         }
@@ -334,6 +335,7 @@ async fn listening_takes_no_connection_from_the_work() {
         max_connections: 1,
         acquire_timeout: Duration::from_secs(10),
         statement_cache: StatementCache::On,
+        batch_limits: None,
     };
     let store = PostgresStore::connect(options).await.expect("opens");
     let mut hints = store.outbox_hints().await.expect("listens").expect("there are hints");

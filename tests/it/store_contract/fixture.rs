@@ -140,6 +140,7 @@ async fn open(database: &TestDatabase) -> Arc<dyn Store> {
                 max_connections: CONNECTIONS,
                 acquire_timeout: Duration::from_secs(10),
                 statement_cache: StatementCache::On,
+                batch_limits: Some(BatchLimits { lock_wait: Duration::from_secs(1), ..LIMITS }),
             };
             Arc::new(PostgresStore::connect(options).await.expect("opens"))
         }

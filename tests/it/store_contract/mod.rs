@@ -3,6 +3,7 @@
 //! A claim is a function over a fresh database; [`claims!`] makes a test of it for each store. On
 //! PostgreSQL it needs `HOOKLATCH_TEST_POSTGRES_URL` and fails without: `scripts/test` sets it.
 
+mod at_once;
 mod concurrency;
 mod dead_letters;
 mod events;
@@ -52,6 +53,11 @@ claims! {
         the_database_is_asked_for_nothing_when_there_is_nothing,
         an_operator_sees_and_forgets_an_event,
         the_clock_is_the_databases,
+    ]
+    at_once [
+        one_statement_applies_what_is_new_and_nothing_else,
+        one_statement_of_which_an_event_fails_does_nothing,
+        one_statement_waits_for_a_key_that_is_held_elsewhere,
     ]
     idempotency_keys [
         a_key_is_scoped_to_its_source,
