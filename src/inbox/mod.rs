@@ -122,7 +122,6 @@ impl Inbox {
                     executing.clone(),
                     metrics.clone(),
                     options.hints.clone(),
-                    recent.clone(),
                 );
                 let alarm = Alarm::new(&stop, &crashed);
                 let stop = stop.clone();
@@ -160,7 +159,14 @@ impl Inbox {
         loop {
             let until = (Instant::now() + wait).min(deadline);
             match tokio::time::timeout_at(until, &mut answered).await {
-                Ok(Ok(answer)) => return answer,
+                Ok(Ok(settled)) => {
+                    if let (Some((row, began)), [event]) =
+                        (settled.remembered, settled.delivery.events.as_slice())
+                    {
+                        shared.recent.remember(event.key.clone(), row, began);
+                    }
+                    return settled.answer;
+                }
                 Ok(Err(_)) => {
                     return answers::unavailable("the writer stopped before the delivery was settled");
                 }

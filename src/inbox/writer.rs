@@ -19,9 +19,8 @@ use crate::inbox::at_once::apply_at_once;
 use crate::inbox::executing::Executing;
 use crate::inbox::outcome::Answer;
 use crate::inbox::poison::Poison;
-use crate::inbox::recent::Recent;
 use crate::outbox::Hints;
-use crate::store::{Store, StoreError, StoreErrorKind};
+use crate::store::{Store, StoreError, StoreErrorKind, StoredEvent};
 use crate::telemetry::metrics::Metrics;
 
 /// How often a batch is tried again after a deadlock, a serialization failure or a lost connection.
@@ -36,9 +35,18 @@ const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
 /// A delivery that waits, and the way back.
 pub(super) struct Job {
     pub delivery: Delivery,
-    pub answer: oneshot::Sender<Answer>,
+    pub answer: oneshot::Sender<Settled>,
     pub deadline: Instant,
     pub marks: Marks,
+}
+
+/// What goes back to whoever waits. All that need not be done by the writer, on which everybody waits,
+/// is left to them: to remember the row, and to free the delivery.
+pub(super) struct Settled {
+    pub answer: Answer,
+    pub delivery: Delivery,
+    /// The row that a repetition would meet, with when its transaction began.
+    pub remembered: Option<(StoredEvent, Instant)>,
 }
 
 /// One writer.
@@ -50,7 +58,6 @@ pub(super) struct Writer {
     metrics: Arc<Metrics>,
     poison: Poison,
     hints: Hints,
-    recent: Arc<Recent>,
 }
 
 impl Writer {
@@ -61,10 +68,9 @@ impl Writer {
         executing: Arc<Executing>,
         metrics: Arc<Metrics>,
         hints: Hints,
-        recent: Arc<Recent>,
     ) -> Self {
         let max_batch = max_batch.max(1);
-        Self { store, terms, max_batch, executing, metrics, poison: Poison::default(), hints, recent }
+        Self { store, terms, max_batch, executing, metrics, poison: Poison::default(), hints }
     }
 
     /// Works until `stop`, then settles what waits.
@@ -179,7 +185,7 @@ impl Writer {
                 let mut rest = Vec::new();
                 for (job, composed) in jobs.into_iter().zip(settled.answers) {
                     match composed {
-                        Some(composed) => self.settled(job, composed, settled.began),
+                        Some(composed) => settle(job, composed, settled.began),
                         None => rest.push(job),
                     }
                 }
@@ -201,16 +207,8 @@ impl Writer {
         committed.forwarded.iter().for_each(|destination| self.hints.ring(destination));
         self.poison.note(jobs.len(), committed.poisoned);
         for (job, composed) in jobs.into_iter().zip(committed.answers) {
-            self.settled(job, composed, committed.began);
+            settle(job, composed, committed.began);
         }
-    }
-
-    /// A delivery is settled by a transaction that began then.
-    fn settled(&self, job: Job, composed: Composed, began: Instant) {
-        if let (Some(row), [event]) = (composed.remembered, job.delivery.events.as_slice()) {
-            self.recent.remember(event.key.clone(), row, began);
-        }
-        reply(job, composed.answer);
     }
 
     /// The last word on deliveries that could not be settled together.
@@ -267,9 +265,19 @@ fn exclude(jobs: Vec<Job>, excluded: Vec<(usize, String)>) -> Vec<Job> {
     rest
 }
 
-/// Sends the answer; whether somebody still waits for it does not matter any more.
+/// A delivery is settled by a transaction that began then.
+fn settle(job: Job, composed: Composed, began: Instant) {
+    let remembered = composed.remembered.map(|row| (row, began));
+    send(job.answer, Settled { answer: composed.answer, delivery: job.delivery, remembered });
+}
+
 fn reply(job: Job, answer: Answer) {
-    drop(job.answer.send(answer));
+    send(job.answer, Settled { answer, delivery: job.delivery, remembered: None });
+}
+
+/// Sends the answer; whether somebody still waits for it does not matter any more.
+fn send(to: oneshot::Sender<Settled>, settled: Settled) {
+    drop(to.send(settled));
 }
 
 /// Whether the same batch may succeed if it is simply tried again.

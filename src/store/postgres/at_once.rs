@@ -41,23 +41,26 @@ pub(super) async fn apply(
         return Ok(AtOnce::Unsupported);
     };
     let mut spare = store.pool.options().get_max_connections();
-    loop {
-        let error = match bind(statement, events, fresh, handler).fetch_one(&store.pool).await {
+    let error = loop {
+        let mut connection = store.kept().await.map_err(classify::ours(DOING))?;
+        match bind(statement, events, fresh, handler).fetch_one(&mut *connection).await {
             Ok(row) => {
+                store.keep(connection);
                 return inserted(events, &row).map(AtOnce::Applied).map_err(classify::ours(DOING));
             }
-            Err(error) => error,
-        };
-        if classify::is_lost_connection(&error) && spare > 0 {
             // If it was committed all the same, its keys are met now, and their answers replayed.
-            spare -= 1;
-            continue;
+            Err(error) if classify::is_lost_connection(&error) && spare > 0 => spare -= 1,
+            Err(error) => {
+                if error.as_database_error().is_some() {
+                    store.keep(connection);
+                }
+                break classify::handlers(DOING)(error);
+            }
         }
-        let told = classify::handlers(DOING)(error);
-        return match told.kind {
-            StoreErrorKind::Data | StoreErrorKind::Statement => Ok(AtOnce::HandlerFailed),
-            _ => Err(told),
-        };
+    };
+    match error.kind {
+        StoreErrorKind::Data | StoreErrorKind::Statement => Ok(AtOnce::HandlerFailed),
+        _ => Err(error),
     }
 }
 

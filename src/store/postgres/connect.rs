@@ -6,9 +6,10 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use sqlx::pool::PoolOptions;
+use sqlx::pool::{PoolConnection, PoolOptions};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgTransaction, Postgres, Row};
 
@@ -26,6 +27,9 @@ const PROBE_ROUNDS: usize = 3;
 /// The limits of transactions that are not a batch: an operator's question, pruning, the ledger.
 pub(super) const ASIDE: BatchLimits =
     BatchLimits { lock_wait: Duration::from_secs(5), statement: Duration::from_secs(60) };
+
+/// Connections that are kept out of the pool: one for each of the usual number of writers.
+const MOST_KEPT: usize = 1;
 
 /// Prepared statements a connection keeps: ours, with room.
 const STATEMENT_CACHE: usize = 128;
@@ -86,7 +90,29 @@ impl PostgresStore {
             // A round trip less a transaction: `begin` meets a lost connection itself.
             .test_before_acquire(false)
             .connect_lazy_with(connect.statement_cache_capacity(cache));
-        Ok(Self { pool, prepared, has_session_limits: session_limits.is_some() })
+        Ok(Self { pool, prepared, has_session_limits: session_limits.is_some(), kept: Mutex::default() })
+    }
+
+    /// A connection of those that were kept, else of the pool. Taking turns with all of the pool would
+    /// mean that a batch meets another server process each time, whose caches have forgotten us.
+    pub(super) async fn kept(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        match kept {
+            Some(connection) => Ok(connection),
+            None => self.pool.acquire().await,
+        }
+    }
+
+    /// Keeps a connection that is still good.
+    pub(super) fn keep(&self, connection: PoolConnection<Postgres>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < MOST_KEPT && !self.pool.is_closed() {
+            kept.push(connection);
+        }
+    }
+
+    pub(super) fn release_kept(&self) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Opens a transaction. Takes another connection for one that was lost while idle.

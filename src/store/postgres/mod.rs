@@ -17,11 +17,13 @@ mod retention;
 mod rows;
 mod schema;
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use sqlx::PgPool;
+use sqlx::pool::PoolConnection;
+use sqlx::{PgPool, Postgres};
 use uuid::Uuid;
 
 use super::{
@@ -40,6 +42,8 @@ pub struct PostgresStore {
     prepared: bool,
     /// Sessions are this process's own, and carry the limits of a batch.
     has_session_limits: bool,
+    /// Connections that the short way of a batch keeps to itself, the one used last on top.
+    kept: Mutex<Vec<PoolConnection<Postgres>>>,
 }
 
 #[async_trait]
@@ -69,6 +73,7 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
+        self.release_kept();
         self.pool.close().await;
     }
 
