@@ -27,10 +27,12 @@ fn table(backend: Backend, name: &str) -> String {
     }
 }
 
-/// A destination `bus`; `more` are further lines.
+/// A destination `bus`; `more` are further lines. Its pauses are so short that a broker which is slow to start
+/// would use up the attempts that last for days with pauses as they are by default.
 fn bus(url: &str, more: &str) -> String {
     format!(
-        "[[destination]]\nname = \"bus\"\nurl = \"{url}\"\nbackoff_first = \"10ms\"\nbackoff_longest = \"200ms\"\nbreaker_pause = \"20ms\"\n{more}\n"
+        "[[destination]]\nname = \"bus\"\nurl = \"{url}\"\nbackoff_first = \"10ms\"\nbackoff_longest = \"200ms\"\nbreaker_pause = \"20ms\"\nmax_attempts = {}\n{more}\n",
+        u32::MAX
     )
 }
 
