@@ -25,7 +25,7 @@ pub enum LogFormat {
 
 impl Default for LogSection {
     fn default() -> Self {
-        Self { format: LogFormat::Pretty, level: "info,actix_server=warn".into() }
+        Self { format: LogFormat::Pretty, level: "info,actix_server=warn,async_nats=warn".into() }
     }
 }
 
