@@ -39,6 +39,9 @@ const EMAIL: Service = service!("email");
 /// So many invoices are written at once, whenever all are paid.
 const INVOICES: u32 = 1_000;
 const CUSTOMERS: u32 = 6;
+/// Between two payments of a customer: what is tested is that processes are killed amid work, not that two
+/// processors are kept busy.
+const TAKES_A_BREATH: Duration = Duration::from_millis(30);
 /// How often each service is killed.
 const ROUNDS: usize = 5;
 /// Without any progress.
@@ -233,6 +236,7 @@ impl Customers {
                         let number = invoices.next().await;
                         let (one, other) = (payment(number, "pay"), payment(number, "pay-elsewhere"));
                         tokio::join!(press(shop, one.clone()), press(shop, one), press(shop, other));
+                        sleep(TAKES_A_BREATH).await;
                     }
                 })
             })
