@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 
 use super::{all_at_once, patient, slow_source};
-use crate::support::app::order;
+use crate::support::app::{TestApp, order};
 use crate::support::database::unique;
-use crate::support::http::Connection;
+use crate::support::http::{Answer, Connection};
 use crate::support::on_both_stores;
 use crate::support::{Backend, Request, Setup, http};
 
@@ -73,25 +73,20 @@ on_both_stores! {
     }
 
     async fn an_event_interrupted_between_insert_and_commit_is_new_afterwards(backend: Backend) {
-        let mut app = patient(Setup::new(backend)).sources(&slow_source(backend, "slow", 1.5).await).start().await;
-        let request = Request::post("/hooks/slow", r#"{"id":"evt_1"}"#);
-        let mut first = Connection::open(app.public()).await.expect("connects");
-        first.write(&request.bytes()).await.expect("writes");
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        app.kill();
-        assert!(first.answer().await.is_err(), "nobody was told anything");
-        app.start();
-        // The database may need a moment to notice that the first writer is gone: 409 or 503 until then.
-        let mut answer = app.send(&request).await;
-        for _ in 0..10 {
-            if answer.is_success() {
-                break;
-            }
-            assert!(matches!(answer.status, 409 | 503), "{answer:?}");
-            tokio::time::sleep(Duration::from_millis(500)).await;
-            answer = app.send(&request).await;
-        }
+        // A second handler, so that the batch is a transaction of several statements.
+        let second = "[[source.handler]]\nsql = \"SELECT id FROM event WHERE false\"\n";
+        let source = slow_source(backend, "slow", 1.5).await + second;
+        let (app, answer) = interrupted(backend, &source).await;
         answer.expect(200, "applied");
+        assert_eq!(app.database.effects_of("evt_1").await, 1);
+    }
+
+    async fn an_event_interrupted_in_the_middle_of_its_statement_takes_effect_once(backend: Backend) {
+        let (app, answer) = interrupted(backend, &slow_source(backend, "slow", 1.5).await).await;
+        // PostgreSQL finishes a statement whose client is gone; then the answer is replayed.
+        assert!(answer.is_success(), "{answer:?}");
+        assert_eq!(app.database.effects_of("evt_1").await, 1);
+        app.send(&Request::post("/hooks/slow", r#"{"id":"evt_1"}"#)).await.expect(200, "replayed");
         assert_eq!(app.database.effects_of("evt_1").await, 1);
     }
 
@@ -110,4 +105,28 @@ on_both_stores! {
         assert_eq!(code, Some(0));
         assert_eq!(app.database.effects_of("evt_1").await, 1);
     }
+}
+
+/// Kills the process while the handler of `evt_1` runs, starts it again, and sends the event until it is
+/// taken.
+async fn interrupted(backend: Backend, source: &str) -> (TestApp, Answer) {
+    let mut app = patient(Setup::new(backend)).sources(source).start().await;
+    let request = Request::post("/hooks/slow", r#"{"id":"evt_1"}"#);
+    let mut first = Connection::open(app.public()).await.expect("connects");
+    first.write(&request.bytes()).await.expect("writes");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    app.kill();
+    assert!(first.answer().await.is_err(), "nobody was told anything");
+    app.start();
+    // The database may need a moment to notice that the first writer is gone: 409 or 503 until then.
+    let mut answer = app.send(&request).await;
+    for _ in 0..10 {
+        if answer.is_success() {
+            break;
+        }
+        assert!(matches!(answer.status, 409 | 503), "{answer:?}");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        answer = app.send(&request).await;
+    }
+    (app, answer)
 }
