@@ -5,12 +5,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hooklatch::clock::Clock;
+use hooklatch::config::{Config, Environment};
+use hooklatch::outbox::destination;
+use hooklatch::outbox::lane::{Lane, LaneOptions, LaneParts};
+use hooklatch::telemetry::metrics::Metrics;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{Connection as _, PgConnection};
 use tokio::sync::Notify;
 
+use super::contract::database_at;
 use super::sink::{Reply, Sink};
-use super::{relaying, table, wait_for, write};
+use super::{crm, in_state, relaying, table, wait_for, write};
 use crate::support::app::{TestApp, order};
 use crate::support::{Backend, Request, Setup, TestDatabase, on_both_stores, until};
 
@@ -146,6 +152,26 @@ on_both_stores! {
         let received = sink.received();
         assert_eq!(received.len(), 2);
         assert_eq!(received[0].id(), received[1].id());
+    }
+
+    async fn what_is_claimed_too_late_to_be_sent_is_given_back_and_counts_as_untried(backend: Backend) {
+        let sink = Sink::start().await;
+        let (database, store) = database_at(backend, Clock::system()).await;
+        let config = Config::parse("test.toml", &crm(&sink.url(), ""), &Environment::default()).expect("is right");
+        let spec = config.destinations[0].clone();
+        // Each claim takes longer than its lease lasts.
+        let options = LaneOptions { lease: Duration::ZERO, ..config.relay.options() };
+        let parts = LaneParts { store, clock: Clock::system(), metrics: Arc::new(Metrics::new()), options };
+        let mut lane = Lane::new(parts, spec.clone(), destination::open(&spec).expect("opens"));
+        write(&database, &[("once", None)]).await;
+        let outbox = table(backend, "outbox");
+        for _ in 0..3 {
+            let stepped = lane.step().await.expect("steps");
+            assert_eq!((stepped.claimed, stepped.delivered), (1, 0));
+            let tried = database.number(&format!("SELECT CAST(attempts AS bigint) FROM {outbox}")).await;
+            assert_eq!((tried, in_state(&database, "new").await), (0, 1));
+        }
+        assert!(sink.received().is_empty());
     }
 
     async fn a_stop_finishes_what_is_on_its_way_and_gives_back_the_rest(backend: Backend) {
