@@ -69,6 +69,9 @@ pub(crate) async fn play(
         }
         child.kill().await?;
         scene.receiver.answer();
+        if relay.outbox() == Outbox::Hooklatch {
+            database.end_leases().await?;
+        }
     }
     scene.relay_to_the_end(relay, &mut database).await?;
     scene.end(&mut database).await
