@@ -91,7 +91,7 @@ async fn a_program_whose_handler_panics() {
         });
     })
     .await;
-    println!("ended with: {}", ended.expect_err("a crash").to_string());
+    println!("ended with: {}", ended.expect_err("a crash"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
