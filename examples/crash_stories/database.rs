@@ -115,13 +115,26 @@ impl Database {
 
     /// Messages in hooklatch's outbox: all, and those that were sent.
     pub(crate) async fn hooklatch_messages(&mut self) -> Result<(usize, usize), Failure> {
-        let outbox = match self {
-            Self::Sqlite(_) => "outbox",
-            Self::Postgres(_) => "hooklatch.outbox",
-        };
+        let outbox = self.hooklatch_outbox();
         let all = self.number(&format!("SELECT count(*) FROM {outbox}")).await?;
         let sent = self.number(&format!("SELECT count(*) FROM {outbox} WHERE state = 'sent'")).await?;
         Ok((all, sent))
+    }
+
+    /// Ends the leases of a killed relay now. It comes to the same as waiting for their end, which nobody
+    /// likes to.
+    pub(crate) async fn end_leases(&mut self) -> Result<(), Failure> {
+        let outbox = self.hooklatch_outbox();
+        let end = "leased_until = created_at, next_attempt_at = created_at";
+        self.execute(&format!("UPDATE {outbox} SET {end} WHERE lease_token IS NOT NULL"), &[]).await?;
+        Ok(())
+    }
+
+    fn hooklatch_outbox(&self) -> &'static str {
+        match self {
+            Self::Sqlite(_) => "outbox",
+            Self::Postgres(_) => "hooklatch.outbox",
+        }
     }
 
     pub(crate) async fn number(&mut self, sql: &str) -> Result<usize, Failure> {

@@ -20,6 +20,7 @@ mod table;
 
 use std::error::Error;
 use std::io::{self, Write as _};
+use std::iter::successors;
 use std::process::ExitCode;
 
 use futures_util::future::try_join_all;
@@ -48,7 +49,7 @@ async fn main() -> ExitCode {
     match told {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("crash_stories: {error}");
+            eprintln!("crash_stories: {}", with_causes(&*error));
             ExitCode::FAILURE
         }
     }
@@ -102,6 +103,11 @@ async fn orders(stage: &Stage) -> Result<(), Failure> {
     say("Without dedup: two deliveries of E42; two effects.\n\
          With dedup: two deliveries of E42; one committed consumer effect.");
     Ok(())
+}
+
+fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let causes = successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join("\n  because: ")
 }
 
 fn rows(relays: &[Relay], costs: &[Cost]) -> Vec<Row> {

@@ -69,6 +69,9 @@ pub(crate) async fn play(
         }
         child.kill().await?;
         scene.receiver.answer();
+        if relay.outbox() == Outbox::Hooklatch {
+            database.end_leases().await?;
+        }
     }
     scene.relay_to_the_end(relay, &mut database).await?;
     scene.end(&mut database).await
@@ -115,7 +118,9 @@ impl<'a> Scene<'a> {
         let database = stage.database().await?;
         Database::open(&database).await?.create_tables(relay.outbox()).await?;
         if relay.outbox() == Outbox::Hooklatch {
-            let text = format!("[database]\nurl = '{database}'\n");
+            // As long as the story may take: others may be busy with the same server.
+            let patience = PATIENCE.as_secs();
+            let text = format!("[database]\nurl = '{database}'\nacquire_timeout = \"{patience}s\"\n");
             let config = Config::parse("crash_stories", &text, &Environment::default())?;
             let store = open_store(&config.database, Clock::system()).await?;
             store.migrate().await?;

@@ -35,6 +35,8 @@ pub(super) struct Claims {
     concurrency: usize,
     lease: Duration,
     waiting: VecDeque<Held>,
+    /// What was held too long to be sent, and is not given back yet.
+    too_late: Vec<Lease>,
     /// How many are kept behind.
     behind: usize,
     /// What has left since then, and its bytes.
@@ -88,6 +90,7 @@ impl Claims {
             concurrency,
             lease,
             waiting: VecDeque::new(),
+            too_late: Vec::new(),
             behind: concurrency,
             paced_since: Instant::now(),
             left: 0,
@@ -166,12 +169,13 @@ impl Claims {
     pub(super) fn next(&mut self, now: Instant) -> Option<Held> {
         loop {
             let held = self.waiting.pop_front()?;
-            // Else the process stood still: somebody else may be sending it.
             if held.until > now {
                 self.left += 1;
                 self.left_bytes += held.message.payload.len();
                 return Some(held);
             }
+            // The process stood still, or the claim took as long: somebody else may be sending it.
+            self.too_late.push(held.lease());
         }
     }
 
@@ -203,7 +207,14 @@ impl Claims {
 
     /// Gives back what was claimed and not tried.
     pub(super) async fn give_back(&mut self) {
-        let held: Vec<Lease> = self.waiting.drain(..).map(|held| held.lease()).collect();
+        self.too_late.extend(self.waiting.drain(..).map(|held| held.lease()));
+        self.give_back_too_late().await;
+    }
+
+    /// Gives back what was held too long, so that it does not count as tried. What is somebody else's by
+    /// now stays theirs.
+    pub(super) async fn give_back_too_late(&mut self) {
+        let held = std::mem::take(&mut self.too_late);
         if held.is_empty() {
             return;
         }

@@ -167,7 +167,10 @@ impl Lane {
             let standing = self.gate.standing(state.as_ref(), now);
             match standing {
                 Standing::Closed { .. } => self.claims.give_back().await,
-                Standing::Open => self.launch(),
+                Standing::Open => {
+                    self.launch();
+                    self.claims.give_back_too_late().await;
+                }
             }
             let room = self.gate.allows(self.claims.room(self.flying.len() + self.landed.len()), now);
             if claiming.is_none() && standing == Standing::Open && room > 0 && now >= next_claim {

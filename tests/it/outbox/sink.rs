@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -46,11 +47,13 @@ pub(super) struct Reply {
     status: u16,
     headers: &'static str,
     after: Duration,
+    /// Who says when it may go.
+    told: Option<Arc<Notify>>,
 }
 
 impl Reply {
     pub(super) fn status(status: u16) -> Self {
-        Self { status, headers: "", after: Duration::ZERO }
+        Self { status, headers: "", after: Duration::ZERO, told: None }
     }
 
     /// Complete lines, each with its line end.
@@ -60,6 +63,16 @@ impl Reply {
 
     pub(super) fn after(self, after: Duration) -> Self {
         Self { after, ..self }
+    }
+
+    /// Not before the test says so: at most one reply for each [`Notify::notify_one`].
+    pub(super) fn once_told(self, told: Arc<Notify>) -> Self {
+        Self { told: Some(told), ..self }
+    }
+
+    /// Taken, and never answered.
+    pub(super) fn never() -> Self {
+        Self::status(200).once_told(Arc::default())
     }
 }
 
@@ -131,6 +144,9 @@ async fn serve(mut stream: TcpStream, received: Arc<Mutex<Vec<Received>>>, answe
         let reply = answer(&request);
         received.lock().expect("no test panics while it holds this").push(request);
         tokio::time::sleep(reply.after).await;
+        if let Some(told) = &reply.told {
+            told.notified().await;
+        }
         let text =
             format!("HTTP/1.1 {} Told\r\ncontent-length: 4\r\n{}\r\nseen", reply.status, reply.headers);
         if stream.write_all(text.as_bytes()).await.is_err() {

@@ -26,6 +26,9 @@ pub(crate) const BODY_MARKER: &str = "never-log-this-body";
 pub(crate) const SIGNING_SECRET: &str = "never-log-this-secret";
 pub(crate) const ADMIN_TOKEN: &str = "never-log-this-token";
 
+/// A busy machine takes its time to open the connections of many programs at once.
+const MIGRATES_PATIENTLY: (&str, &str) = ("HOOKLATCH__DATABASE__ACQUIRE_TIMEOUT", "30s");
+
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
 const STOPS_WITHIN: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(10);
@@ -110,7 +113,7 @@ impl Setup {
     pub(crate) async fn start_through(self, database: Arc<TestDatabase>, url: &str) -> TestApp {
         let config = self.config(url);
         let app = TestApp::prepare(database, config, self.command, self.effects_may_repeat);
-        let migrated = app.run(&["migrate"]);
+        let migrated = app.run_with("migrate", &[MIGRATES_PATIENTLY]);
         assert!(migrated.status.success(), "migrate failed: {}", said(&migrated));
         app.started()
     }

@@ -1,2 +1,2 @@
 -- name: count prunable dead_letters
-SELECT count(*) FROM dead_letters WHERE died_at < ?1
+SELECT count(*) FROM (SELECT 1 FROM dead_letters WHERE died_at < ?1 LIMIT ?2)

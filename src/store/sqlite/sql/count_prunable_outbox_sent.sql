@@ -1,2 +1,2 @@
 -- name: count prunable outbox
-SELECT count(*) FROM outbox WHERE state = 'sent' AND sent_at < ?1
+SELECT count(*) FROM (SELECT 1 FROM outbox WHERE state = 'sent' AND sent_at < ?1 LIMIT ?2)
