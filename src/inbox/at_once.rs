@@ -3,7 +3,7 @@
 //! Most batches are plain: single events of one source without order, guard or key of their own, all
 //! run through one handler. A store that can serve them in one statement is spared a transaction's
 //! other round trips. What the statement does not settle (an event that was there before, and
-//! everything when the handler fails) goes the usual way afterwards, by [`apply`](super::apply).
+//! everything when the handler fails) goes the usual way afterwards (`apply.rs`).
 
 use std::time::Duration;
 

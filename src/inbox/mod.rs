@@ -40,6 +40,7 @@ use outcome::Answer;
 use recent::Recent;
 use writer::{Job, Writer};
 
+pub(crate) use recent::TRUSTED_FOR;
 pub(crate) use refuse::UNREADABLE;
 pub use retry::RetryError;
 pub(crate) use writer::with_causes;
@@ -181,13 +182,18 @@ impl Inbox {
         }
     }
 
-    /// Makes an event new again: its next delivery takes effect. False: it was not known.
+    /// Makes an event new again: its next delivery takes effect, at whichever process it arrives. False: it
+    /// was not known.
     ///
     /// # Errors
     /// When the store fails; the event may be forgotten or not.
     pub async fn forget(&self, key: &EventKey) -> Result<bool, StoreError> {
         let forgotten = self.shared.store.forget_event(key).await;
         self.shared.recent.forget(key);
+        if matches!(forgotten, Ok(true)) {
+            // Other processes may have its answer in memory.
+            tokio::time::sleep(TRUSTED_FOR).await;
+        }
         forgotten
     }
 

@@ -21,7 +21,7 @@ use crate::store::StoredEvent;
 
 /// How long a row is taken for what it was. Senders that repeat at once, and relays that send
 /// twice, come within it.
-const TRUSTED_FOR: Duration = Duration::from_secs(2);
+pub(crate) const TRUSTED_FOR: Duration = Duration::from_secs(2);
 
 /// Parts with a lock of their own.
 const SHARDS: usize = 16;

@@ -1,7 +1,7 @@
 //! The lane of one destination: sends what it has claimed, and hands over what became of it.
 //!
 //! A lane keeps up to `concurrency` messages on their way and about as many claimed behind them
-//! ([`claims`](super::claims)), as far as the destination lets them through ([`gate`](super::gate)).
+//! (`claims.rs`), as far as the destination lets them through (`gate.rs`).
 //! Lanes share nothing but the settler: a destination that fails is in no other's way. No transaction
 //! is open while a message is on its way; a heartbeat lengthens leases, and what a lane no longer
 //! holds it does not send.

@@ -5,6 +5,7 @@
 use clap::Args;
 
 use crate::event::EventKey;
+use crate::inbox::TRUSTED_FOR;
 
 use super::super::config_file::{ConfigFile, Workplace};
 use super::super::failure::Failure;
@@ -35,6 +36,8 @@ impl Forget {
         let key = self.find(place).await?;
         confirm(self.yes, &format!("let the next delivery of {key} take effect again"))?;
         if place.store.forget_event(&key).await? {
+            // Until then, the processes that serve may have its answer in memory.
+            tokio::time::sleep(TRUSTED_FOR).await;
             println!("{key} is forgotten; ask the sender to deliver it again");
             Ok(())
         } else {
