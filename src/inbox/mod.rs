@@ -1,8 +1,9 @@
 //! The inbox: deliveries in, answers out, each event applied once.
 //!
-//! [`Inbox`] is the handle. Behind it stand writers, each a small actor that turns what waits into
-//! one transaction (`writer.rs`), the batch algorithm (`apply.rs`) and the composition of answers
-//! (`answers.rs`). Knows neither HTTP nor SQL.
+//! [`Inbox`] is the handle; it answers a quick repetition itself (`recent.rs`). Behind it stand writers,
+//! each a small actor that turns what waits into one transaction (`writer.rs`), the batch algorithm
+//! (`apply.rs`) with its short way (`at_once.rs`), and the composition of answers (`answers.rs`). Knows
+//! neither HTTP nor SQL.
 
 mod answers;
 mod apply;

@@ -60,14 +60,11 @@ impl Handler for Panics {
     }
 }
 
-const DIRECTORY: &str = "HOOKLATCH_TEST_DIRECTORY";
+const DIRECTORY: &str = "HOOKLATCH_TEST_CRASH_IN";
 const CRASHED: &str = "the inbox's writer ended unexpectedly; the log says why";
 
 /// The process that crashes: a program of its own, since it listens to signals.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "started by the test below"]
-async fn a_program_whose_handler_panics() {
-    let directory = std::env::var(DIRECTORY).expect("the test below names it");
+async fn run_until_it_crashes(directory: &str) {
     let text = format!(
         "http.listen = \"127.0.0.1:0\"\nadmin.listen = \"127.0.0.1:0\"\n\
          database.url = \"sqlite://{directory}/crash.db\"\n\
@@ -96,9 +93,13 @@ async fn a_program_whose_handler_panics() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_is_gone_ends_the_process() {
+    // This test once more, as the process that crashes.
+    if let Ok(directory) = std::env::var(DIRECTORY) {
+        return run_until_it_crashes(&directory).await;
+    }
     let directory = tempfile::tempdir().expect("a directory");
     let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--ignored", "--exact", "--nocapture", "lifecycle::a_program_whose_handler_panics"])
+        .args(["--exact", "--nocapture", "lifecycle::a_writer_that_is_gone_ends_the_process"])
         .env(DIRECTORY, directory.path())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

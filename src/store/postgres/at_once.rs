@@ -4,12 +4,9 @@
 //! set when a connection is made, which holds only where no proxy pools transactions. Elsewhere
 //! there is no such way. SQLite has none: a statement there costs no trip over a network.
 
-use std::collections::HashSet;
+use sqlx::AssertSqlSafe;
 
-use sqlx::postgres::PgRow;
-use sqlx::{AssertSqlSafe, Row};
-
-use super::batch::Kinds;
+use super::batch::{Kinds, inserted};
 use super::connect::Query;
 use super::{PostgresStore, classify, handlers, rows};
 use crate::event::Fingerprint;
@@ -88,15 +85,4 @@ fn bind<'q>(
         .bind(first.map(|new| rows::status(new.status)))
         .bind(is_known(|new| new.fingerprint.is_some()).then(|| fingerprints().collect::<Vec<_>>()))
         .bind(is_known(|new| new.event.occurred_at.is_some()).then(|| occurred().collect::<Vec<_>>()))
-}
-
-/// Which of these events were new.
-fn inserted(events: &[NewEvent<'_>], row: &PgRow) -> Result<Vec<bool>, sqlx::Error> {
-    let Some(ids) = row.try_get::<Option<Vec<String>>, _>("event_ids")? else {
-        let count: i64 = row.try_get("inserted")?;
-        // None at all leave no array either.
-        return Ok(vec![count > 0; events.len()]);
-    };
-    let ids: HashSet<&str> = ids.iter().map(String::as_str).collect();
-    Ok(events.iter().map(|new| ids.contains(&*new.event.key.event_id)).collect())
 }

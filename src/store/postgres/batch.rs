@@ -101,7 +101,8 @@ impl Batch for PostgresBatch {
                     .then(|| events.iter().map(|new| new.event.occurred_at).collect::<Vec<_>>()),
             );
         let told = self.fetch(DOING, insert).await?;
-        inserted(events, &told).map_err(classify::ours(DOING))
+        let row = told.first().ok_or(sqlx::Error::RowNotFound);
+        row.and_then(|row| inserted(events, row)).map_err(classify::ours(DOING))
     }
 
     async fn stored_events(
@@ -377,8 +378,7 @@ impl<'e> Kinds<'e> {
 }
 
 /// Which of these events were inserted, from the one row that tells.
-fn inserted(events: &[NewEvent<'_>], told: &[PgRow]) -> Result<Vec<bool>, sqlx::Error> {
-    let row = told.first().ok_or(sqlx::Error::RowNotFound)?;
+pub(super) fn inserted(events: &[NewEvent<'_>], row: &PgRow) -> Result<Vec<bool>, sqlx::Error> {
     let count: i64 = row.try_get("inserted")?;
     if usize::try_from(count).is_ok_and(|count| count == events.len()) {
         return Ok(vec![true; events.len()]);

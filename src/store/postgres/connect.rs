@@ -1,8 +1,9 @@
 //! The pool, and what stands between us and the server.
 //!
-//! No statement depends on a session: nothing is set at connecting that a proxy would refuse or
-//! forget. Behind a proxy that pools transactions, statements are not prepared once a connection,
-//! because the next transaction may meet another server session.
+//! Behind a proxy that pools transactions no statement depends on a session, because the next
+//! transaction may meet another one: nothing is set at connecting that it would refuse or forget, and
+//! statements are not prepared once a connection. Elsewhere a session carries the time limits of
+//! batches that are one statement.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,8 +1,9 @@
 //! The store over PostgreSQL: any number of replicas on one database.
 //!
-//! Everything lives in the schema `hooklatch` and is named in full; no session state is relied on,
-//! so a proxy that pools transactions may stand between. Expiry is judged by the database's clock.
-//! Mirrors `sqlite/` file by file and statement by statement.
+//! Everything lives in the schema `hooklatch` and is named in full; a proxy that pools
+//! transactions may stand between, and then no session state is relied on (`at_once.rs` and LISTEN are for
+//! where none does). Expiry is judged by the database's clock. Mirrors `sqlite/` file by file, but for the
+//! ways of sending many rows: `at_once.rs` and `copy_rows.rs` here, `many_rows.rs` there.
 
 mod at_once;
 mod batch;

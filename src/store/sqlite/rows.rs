@@ -1,7 +1,7 @@
 //! How values stand in SQLite's rows and in the JSON that carries many of them to a statement.
 //!
-//! A batch goes to SQLite as one JSON array that `json_each` takes apart: a statement costs a trip
-//! to the connection's thread, a row of the array next to nothing. Times are microseconds since
+//! Where every delivery comes by, many rows are parameters (`many_rows.rs`); elsewhere they are one
+//! JSON array that `json_each` takes apart. Times are microseconds since
 //! the epoch, bytes are hexadecimal, headers a JSON array of pairs.
 
 use std::time::Duration;

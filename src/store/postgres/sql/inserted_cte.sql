@@ -7,5 +7,5 @@ hooklatch_inserted AS (
         AS new (event_id, kind, fingerprint, occurred_at)
     ORDER BY new.event_id COLLATE "C"
     ON CONFLICT (event_id, consumer) DO NOTHING
-    RETURNING event_id
+    RETURNING consumer, event_id
 )
