@@ -98,6 +98,10 @@ impl Store for AwaitedStore {
         self.there()?.begin(limits).await
     }
 
+    fn can_apply_at_once(&self) -> bool {
+        self.there().is_ok_and(|store| store.can_apply_at_once())
+    }
+
     async fn apply_at_once(
         &self,
         events: &[NewEvent<'_>],

@@ -63,6 +63,10 @@ pub trait Store: OutboxStore + Send + Sync + 'static {
 
     /// Opens a transaction for a batch. Dropping it rolls everything back.
     async fn begin(&self, limits: BatchLimits) -> Result<Box<dyn Batch>, StoreError>;
+    /// Whether [`apply_at_once`](Self::apply_at_once) is worth preparing for.
+    fn can_apply_at_once(&self) -> bool {
+        false
+    }
     /// Inserts the keys of `events` and runs `handler` over those that were new, in one statement that
     /// commits by itself. All are of one source and in order of arrival; `fresh` are the same events. For
     /// stores that spare time by it.
@@ -307,7 +311,7 @@ pub enum AtOnce {
     Applied(Vec<bool>),
     /// A handler failed on one of them, and nothing was done.
     HandlerFailed,
-    /// The store has no such way, and nothing was done.
+    /// The store has no such way for this handler, and nothing was done.
     Unsupported,
 }
 

@@ -82,6 +82,10 @@ impl Store for PostgresStore {
         Ok(Box::new(batch::PostgresBatch::begin(self, limits).await?))
     }
 
+    fn can_apply_at_once(&self) -> bool {
+        self.has_session_limits
+    }
+
     async fn apply_at_once(
         &self,
         events: &[NewEvent<'_>],
