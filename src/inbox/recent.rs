@@ -32,6 +32,9 @@ const SHARD_ENTRIES: usize = 4_096;
 /// Most bytes of handlers' own answers in a shard. The standard ones are rendered again.
 const SHARD_BYTES: usize = 1024 * 1024;
 
+/// The largest answer that is kept: one alone must not push out all others.
+const LARGEST_ANSWER: usize = SHARD_BYTES / 16;
+
 /// The answers of a moment ago.
 pub(super) struct Recent {
     shards: [Mutex<Shard>; SHARDS],
@@ -77,7 +80,7 @@ impl Recent {
         let until = asked + row.answer_left.min(TRUSTED_FOR);
         let bytes = size(&row);
         let now = Instant::now();
-        if until <= now || bytes > SHARD_BYTES / 16 {
+        if until <= now || bytes > LARGEST_ANSWER {
             return;
         }
         let mut shard = self.shard(&key);
@@ -127,4 +130,69 @@ fn size(row: &StoredEvent) -> usize {
     row.reply.as_ref().map_or(0, |reply| {
         reply.body.len() + reply.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::inbox::outcome::EventState;
+    use crate::reply::Reply;
+    use crate::store::Age;
+
+    fn key(number: usize) -> EventKey {
+        EventKey { consumer: "shop".into(), event_id: format!("evt_{number}").into() }
+    }
+
+    fn row(body: usize, answer_left: Duration) -> StoredEvent {
+        let reply = Reply { status: 200, headers: Vec::new(), body: Bytes::from(vec![b'x'; body]) };
+        StoredEvent {
+            source: "shop".into(),
+            state: EventState::Applied,
+            status: 200,
+            reply: Some(reply),
+            fingerprint: None,
+            age: Age::AnswerLive,
+            answer_left,
+        }
+    }
+
+    fn until(recent: &Recent, key: &EventKey) -> Option<Instant> {
+        recent.shard(key).entries.get(key).map(|entry| entry.until)
+    }
+
+    #[test]
+    fn a_row_is_trusted_no_longer_than_its_answer_and_never_longer_than_trust() {
+        let (recent, asked) = (Recent::new(), Instant::now());
+        recent.remember(key(1), row(1, Duration::from_secs(1)), asked);
+        recent.remember(key(2), row(1, Duration::from_secs(86_400)), asked);
+        assert_eq!(until(&recent, &key(1)), Some(asked + Duration::from_secs(1)));
+        assert_eq!(until(&recent, &key(2)), Some(asked + TRUSTED_FOR));
+        // Its transaction took longer than that.
+        let long_ago = asked.checked_sub(TRUSTED_FOR).expect("the machine runs for longer");
+        recent.remember(key(3), row(1, Duration::from_secs(86_400)), long_ago);
+        assert_eq!(until(&recent, &key(3)), None);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_given_back() {
+        const KEYS: usize = SHARDS * SHARD_ENTRIES * 2;
+        let (recent, asked) = (Recent::new(), Instant::now());
+        let long = Duration::from_secs(86_400);
+        recent.remember(key(0), row(LARGEST_ANSWER + 1, long), asked);
+        assert_eq!(until(&recent, &key(0)), None);
+        for number in 0..KEYS {
+            recent.remember(key(number), row(100, long), asked);
+        }
+        for shard in &recent.shards {
+            let shard = shard.lock().expect("not poisoned");
+            assert!(shard.order.len() <= SHARD_ENTRIES && shard.bytes <= SHARD_BYTES);
+            assert_eq!(shard.bytes, shard.entries.len() * 100);
+        }
+        for number in 0..KEYS {
+            recent.forget(&key(number));
+        }
+        assert!(recent.shards.iter().all(|shard| shard.lock().expect("not poisoned").bytes == 0));
+    }
 }
