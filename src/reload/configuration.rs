@@ -256,9 +256,16 @@ fn statements(source: &Source) -> impl Iterator<Item = &SqlHandler> {
     })
 }
 
+/// The keys of a source that say which queue its deliveries come from: connections to brokers stay.
+const OF_A_QUEUE: [&str; 7] =
+    ["kind", "url", "queue", "stream", "prefetch", "max_attempts", "connect_timeout"];
+
 /// Whether a key counts without a restart.
 fn is_reloadable(key: &str) -> bool {
-    key == "admin.token" || ["source[", "destination["].iter().any(|list| key.starts_with(list))
+    if key.starts_with("source[") {
+        return !key.split_once("].").is_some_and(|(_, name)| OF_A_QUEUE.contains(&name));
+    }
+    key == "admin.token" || key.starts_with("destination[")
 }
 
 /// Keys in one line; of very many the first.
@@ -269,4 +276,21 @@ fn shown(keys: &[String]) -> String {
         text.push_str(&format!(" and {} more", keys.len() - MOST));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_restart_is_needed_for_is_said_so() {
+        for key in
+            ["admin.token", "source[0].verify.secrets[0]", "source[12].handler[0].sql", "destination[0].url"]
+        {
+            assert!(is_reloadable(key), "{key}");
+        }
+        for key in ["admin.listen", "http.listen", "source[0].queue", "source[12].url", "source[1].kind"] {
+            assert!(!is_reloadable(key), "{key}");
+        }
+    }
 }
