@@ -194,7 +194,8 @@ impl Lane {
                     next_claim = self.claimed(claimed);
                 }
                 _ = beat.tick() => self.claims.lengthen(self.flights.values_mut()).await,
-                () = bell.notified() => next_claim = Instant::now(),
+                // A bell during a claim may be of a message that it does not see: the bell keeps.
+                () = bell.notified(), if claiming.is_none() => next_claim = Instant::now(),
                 changed = states.changed() => if changed.is_err() { break },
                 () = tokio::time::sleep_until(wake) => {}
             }

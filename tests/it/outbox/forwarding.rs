@@ -58,6 +58,24 @@ on_both_stores! {
         assert_eq!(sink.received().len(), 1);
     }
 
+    async fn a_message_written_while_others_are_claimed_is_not_overlooked(backend: Backend) {
+        const ROUNDS: usize = 60;
+        let sink = Sink::start().await;
+        let forward = "[[source.handler]]\nforward = \"crm\"\n";
+        let app = Setup::new(backend)
+            .sources(&format!("{SHOP}{forward}{}", crm(&sink.url(), "")))
+            .set("relay.poll_every", "\"1h\"")
+            .start()
+            .await;
+        for round in 1..=ROUNDS {
+            // The first one's bell starts a claim; the others are committed at about that time.
+            for part in 0..3 {
+                app.deliver("shop", order(&format!("evt_{round}_{part}"))).await.expect(200, "applied");
+            }
+            sink.wait_for(round * 3).await;
+        }
+    }
+
     async fn an_event_that_is_rejected_does_not_go_on(backend: Backend) {
         let sink = Sink::start().await;
         // Before the handler that refuses: the order of handlers does not matter.
