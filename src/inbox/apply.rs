@@ -450,7 +450,7 @@ pub(super) fn is_plainly_young(
     age < memory / 2 && memory >= TRUSTED_CLOCKS
 }
 
-fn fate_of(result: HandlerResult, source: &Source, key: &EventKey) -> Fate {
+pub(super) fn fate_of(result: HandlerResult, source: &Source, key: &EventKey) -> Fate {
     match result {
         HandlerResult::Applied(reply) => Fate::Applied(reply.map(|own| own_reply(own, source, key))),
         HandlerResult::Failed { permanent: true, reason } => {

@@ -15,7 +15,7 @@ use crate::event::Delivery;
 use crate::inbox::Marks;
 use crate::inbox::answers::{self, Composed};
 use crate::inbox::apply::{Care, Committed, Mode, NotCommitted, Terms, apply};
-use crate::inbox::at_once::apply_at_once;
+use crate::inbox::at_once::{self, apply_at_once};
 use crate::inbox::executing::Executing;
 use crate::inbox::outcome::Answer;
 use crate::inbox::poison::Poison;
@@ -140,10 +140,8 @@ impl Writer {
     async fn attempt(&self, mut jobs: Vec<Job>) -> Result<(), (Vec<Job>, StoreError)> {
         let mut retries = 0;
         let mut terms = self.terms;
-        let mut care = self.poison.care(jobs.len());
-        if care == Care::Trust {
-            (jobs, care) = self.attempt_at_once(jobs, &mut terms).await;
-        }
+        let mut care;
+        (jobs, care) = self.attempt_at_once(jobs, &mut terms).await;
         loop {
             if jobs.is_empty() {
                 return Ok(());
@@ -176,30 +174,36 @@ impl Writer {
     /// Settles what one statement can; gives back the others, and the care they need. An error is left to
     /// the usual way, which meets it again if it is still there.
     async fn attempt_at_once(&self, jobs: Vec<Job>, terms: &mut Terms) -> (Vec<Job>, Care) {
-        let deliveries: Vec<&Delivery> = jobs.iter().map(|job| &job.delivery).collect();
-        match apply_at_once(&*self.store, &deliveries, terms).await {
-            Ok(Some(settled)) => {
-                let count = settled.answers.iter().flatten().count();
-                self.metrics.batch(count, settled.took);
-                self.poison.note(count, 0);
-                let mut rest = Vec::new();
-                for (job, composed) in jobs.into_iter().zip(settled.answers) {
-                    match composed {
-                        Some(composed) => settle(job, composed, settled.began),
-                        None => rest.push(job),
-                    }
+        let mut care = self.poison.care(jobs.len());
+        loop {
+            let deliveries: Vec<&Delivery> = jobs.iter().map(|job| &job.delivery).collect();
+            match apply_at_once(&*self.store, &deliveries, terms, care).await {
+                Ok(Some(settled)) => return (self.answer_settled(jobs, settled), care),
+                Err(NotCommitted::HandlerFailed) if care == Care::Trust => care = self.poison.careful(),
+                Err(NotCommitted::Store(error)) if error.kind == StoreErrorKind::LockTimeout => {
+                    // Whether for a key or for a handler's row, it has been waited for; a handler may go on
+                    // waiting, but whoever holds a key had its time.
+                    terms.limits.lock_wait = Duration::ZERO;
+                    return (jobs, care);
                 }
-                (rest, Care::Trust)
+                Ok(None) | Err(_) => return (jobs, care),
             }
-            Err(NotCommitted::HandlerFailed) => (jobs, self.poison.careful()),
-            Err(NotCommitted::Store(error)) if error.kind == StoreErrorKind::LockTimeout => {
-                // Whether for a key or for a handler's row, it has been waited for; a handler may go on
-                // waiting, but whoever holds a key had its time.
-                terms.limits.lock_wait = Duration::ZERO;
-                (jobs, Care::Trust)
-            }
-            Ok(None) | Err(NotCommitted::Store(_) | NotCommitted::Exclude(_)) => (jobs, Care::Trust),
         }
+    }
+
+    /// Answers what one statement has settled; gives back the others.
+    fn answer_settled(&self, jobs: Vec<Job>, settled: at_once::Settled) -> Vec<Job> {
+        let count = settled.answers.iter().flatten().count();
+        self.metrics.batch(count, settled.took);
+        self.poison.note(count, settled.poisoned);
+        let mut rest = Vec::new();
+        for (job, composed) in jobs.into_iter().zip(settled.answers) {
+            match composed {
+                Some(composed) => settle(job, composed, settled.began),
+                None => rest.push(job),
+            }
+        }
+        rest
     }
 
     fn answer(&self, jobs: Vec<Job>, committed: Committed) {

@@ -19,7 +19,8 @@ use super::outbox::{
 };
 use super::{
     AtOnce, Batch, BatchLimits, DeadLetter, DeadLetterFilter, Dialect, EventRecord, FreshEvent, LedgerEntry,
-    LedgerFilter, MigrationStatus, NewEvent, Prunable, SqlHandler, Store, StoreError, StoreErrorKind,
+    LedgerFilter, MigrationStatus, NewEvent, Prunable, Rejection, SqlHandler, Store, StoreError,
+    StoreErrorKind,
 };
 use crate::event::EventKey;
 
@@ -107,8 +108,13 @@ impl Store for AwaitedStore {
         events: &[NewEvent<'_>],
         fresh: &[FreshEvent<'_>],
         handler: &SqlHandler,
+        chunk: Option<usize>,
     ) -> Result<AtOnce, StoreError> {
-        self.there()?.apply_at_once(events, fresh, handler).await
+        self.there()?.apply_at_once(events, fresh, handler, chunk).await
+    }
+
+    async fn reject_at_once(&self, rejections: &[Rejection<'_>]) -> Result<Vec<bool>, StoreError> {
+        self.there()?.reject_at_once(rejections).await
     }
 
     async fn prune(&self, what: Prunable, keep: Duration, limit: u32) -> Result<u64, StoreError> {

@@ -68,16 +68,22 @@ pub trait Store: OutboxStore + Send + Sync + 'static {
         false
     }
     /// Inserts the keys of `events` and runs `handler` over those that were new, in one statement that
-    /// commits by itself. All are of one source and in order of arrival; `fresh` are the same events. For
-    /// stores that spare time by it.
+    /// commits by itself. All are of one source and in order of arrival; `fresh` are the same events.
+    /// `chunk`: so many share a subtransaction, and one that fails takes no other with it; `None`: all or
+    /// nothing. For stores that spare time by it.
     async fn apply_at_once(
         &self,
         _events: &[NewEvent<'_>],
         _fresh: &[FreshEvent<'_>],
         _handler: &SqlHandler,
+        _chunk: Option<usize>,
     ) -> Result<AtOnce, StoreError> {
         Ok(AtOnce::Unsupported)
     }
+    /// Keeps events on which `apply_at_once` failed as rejected, with their dead letters, in one statement
+    /// that commits by itself. False for each that another transaction has brought in meanwhile: nothing is
+    /// kept of it.
+    async fn reject_at_once(&self, rejections: &[Rejection<'_>]) -> Result<Vec<bool>, StoreError>;
 
     // Retention
 
@@ -307,12 +313,30 @@ pub struct FreshEvent<'a> {
 /// What came of a batch in one statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AtOnce {
-    /// It is committed: for each event whether it was new, and so has been applied.
-    Applied(Vec<bool>),
-    /// A handler failed on one of them, and nothing was done.
+    /// It is committed: what became of each event.
+    Committed(Vec<EventAtOnce>),
+    /// The handler failed, and nothing was done.
     HandlerFailed,
     /// The store has no such way for this handler, and nothing was done.
     Unsupported,
+}
+
+/// What became of one event in one statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventAtOnce {
+    /// It was new.
+    Applied,
+    /// Its key was there before. Nothing was done.
+    Known,
+    /// It was new, and the handler failed on it. Nothing is left of it, not even its key.
+    Failed { permanent: bool, reason: String },
+}
+
+/// An event that was refused, and what is kept of it.
+#[derive(Clone, Debug)]
+pub struct Rejection<'a> {
+    pub row: NewEvent<'a>,
+    pub letter: NewDeadLetter<'a>,
 }
 
 /// What the handlers made of one event.

@@ -13,7 +13,7 @@ use lexer::{Kind, Token, tokens};
 /// The relation that holds a handler's events.
 const EVENT: &str = "event";
 
-/// A store may need so many shapes of the relation `event`, one for each of the lengths it comes in.
+/// A store may need so many shapes of the relation `event`: one for each of the lengths it comes in, say.
 pub(super) const SHAPES: usize = 10;
 
 /// The columns of `event`.
@@ -156,14 +156,15 @@ impl SqlHandler {
     }
 
     /// As [`compose`](Self::compose), with the rows of a statement that returns some in the CTE
-    /// `name`, and `select` over it. Made once, instead of the other.
+    /// `name`, and `select` over it. Made once a shape, instead of the other.
     pub(super) fn compose_select(
         &self,
+        shape: usize,
         event_cte: impl FnOnce() -> String,
         name: &str,
         select: &str,
     ) -> &str {
-        self.composed[0].get_or_init(|| {
+        self.composed[shape].get_or_init(|| {
             let (ctes, main) = self.parts(&event_cte());
             // The line breaks end comments that may stand there.
             format!("{ctes}\n, {name} AS (\n{main}\n)\n{select}").into()
@@ -359,7 +360,7 @@ mod tests {
     #[test]
     fn rows_can_be_selected_from() {
         let selected =
-            |sql: &str| handler(sql).compose_select(|| CTE.into(), "x", "SELECT 1 FROM x").to_owned();
+            |sql: &str| handler(sql).compose_select(0, || CTE.into(), "x", "SELECT 1 FROM x").to_owned();
         assert_eq!(
             selected("SELECT id FROM event ; -- done"),
             "WITH event AS (…)\n, x AS (\nSELECT id FROM event\n)\nSELECT 1 FROM x"

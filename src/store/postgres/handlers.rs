@@ -37,6 +37,14 @@ const ARRIVED: [(&str, &str, &str); 7] = [
     ("received_at", "arrived.received_at", "$7::timestamptz[]"),
 ];
 
+/// What an event is counted by when a statement takes it up: `hooklatch.run_handlers` learns how far a
+/// statement came that failed.
+const COUNTED: &str = "nextval('hooklatch.progress') > 0";
+
+/// The shapes of a statement: prepared and run as it is, and run by `hooklatch.run_handlers`.
+const PLAIN: usize = 0;
+const WATCHED: usize = 1;
+
 /// The rows that a statement returns, as `hooklatch.run_handlers` reads them.
 const SELECT_ANSWERS: &str = include_str!("sql/select_answers.sql");
 
@@ -46,7 +54,7 @@ pub(super) async fn check(store: &PostgresStore, handler: &SqlHandler) -> Result
     let none: Vec<&str> = Vec::new();
     let times: Vec<chrono::DateTime<chrono::Utc>> = Vec::new();
     // Safe: the statement is the operator's own, from the configuration.
-    let plan = AssertSqlSafe(format!("EXPLAIN {}", statement(handler)));
+    let plan = AssertSqlSafe(format!("EXPLAIN {}", watched(handler)));
     let plan = sqlx::query(plan)
         .persistent(false)
         .bind(&none)
@@ -107,7 +115,8 @@ pub(super) async fn attempt(
     }
     for handler in plain {
         // Safe: the statement is the operator's own, from the configuration.
-        let run = sqlx::query(AssertSqlSafe(statement(handler))).persistent(batch.prepared);
+        let statement = handler.compose(PLAIN, || event_cte(handler, None));
+        let run = sqlx::query(AssertSqlSafe(statement)).persistent(batch.prepared);
         let run =
             bind_columns(run, events, |column| handler.mentions(column)).bind(&*source.name).bind(1_i32);
         match run.execute(&mut *batch.transaction).await {
@@ -131,7 +140,7 @@ async fn run_sql(
     let mentioned = |column: &str| handlers.iter().any(|handler| handler.mentions(column));
     let run = batch
         .query(include_str!("sql/run_handlers.sql"))
-        .bind(handlers.iter().map(|handler| statement(handler)).collect::<Vec<_>>())
+        .bind(handlers.iter().map(|handler| watched(handler)).collect::<Vec<_>>())
         .bind(handlers.iter().map(|handler| handler.returns_rows()).collect::<Vec<_>>())
         .bind(i32::try_from(chunk).unwrap_or(i32::MAX))
         .bind(&*source.name);
@@ -165,13 +174,14 @@ pub(super) fn bind_columns<'q>(
         )
 }
 
-/// The handler's statement over `event`. Rows that it returns are answers, and come as one array:
-/// far cheaper than a loop over them in the function.
-fn statement(handler: &SqlHandler) -> &str {
+/// The handler's statement over `event`, for `hooklatch.run_handlers`. Rows that it returns are answers,
+/// and come as one array: far cheaper than a loop over them in the function.
+pub(super) fn watched(handler: &SqlHandler) -> &str {
+    let event = || event_cte(handler, Some(COUNTED));
     if handler.returns_rows() {
-        handler.compose_select(|| event_cte(handler, None), "hooklatch_answer", SELECT_ANSWERS)
+        handler.compose_select(WATCHED, event, "hooklatch_answer", SELECT_ANSWERS)
     } else {
-        handler.compose(0, || event_cte(handler, None))
+        handler.compose(WATCHED, event)
     }
 }
 
@@ -212,8 +222,8 @@ fn results(events: &[FreshEvent<'_>], told: &[PgRow]) -> Result<Vec<HandlerResul
         let (place, result) = match row.try_get::<Option<&str>, _>("code")? {
             Some(code) => {
                 let place = usize::try_from(row.try_get::<i32, _>("ordinal")? - 1).ok();
-                let reason = format!("{} (SQLSTATE {code})", row.try_get::<&str, _>("message")?);
-                (place, HandlerResult::Failed { permanent: classify::is_permanent(code), reason })
+                let (permanent, reason) = failure(code, row.try_get("message")?);
+                (place, HandlerResult::Failed { permanent, reason })
             }
             None => {
                 let place = places.get(row.try_get::<&str, _>("event_id")?).copied();
@@ -224,6 +234,11 @@ fn results(events: &[FreshEvent<'_>], told: &[PgRow]) -> Result<Vec<HandlerResul
         *place.ok_or_else(|| unreadable("an event of a handler's result"))? = result;
     }
     Ok(results)
+}
+
+/// Whether a handler's failure is permanent, and its reason.
+pub(super) fn failure(code: &str, message: &str) -> (bool, String) {
+    (classify::is_permanent(code), format!("{message} (SQLSTATE {code})"))
 }
 
 /// The answer that a statement returned for an event. The function has checked that it is one.

@@ -29,7 +29,7 @@ use uuid::Uuid;
 
 use super::{
     AtOnce, Batch, BatchLimits, DeadLetter, DeadLetterFilter, Dialect, EventRecord, FreshEvent, LedgerEntry,
-    LedgerFilter, MigrationStatus, NewEvent, Prunable, SqlHandler, Store, StoreError,
+    LedgerFilter, MigrationStatus, NewEvent, Prunable, Rejection, SqlHandler, Store, StoreError,
 };
 use crate::event::EventKey;
 
@@ -91,8 +91,13 @@ impl Store for PostgresStore {
         events: &[NewEvent<'_>],
         fresh: &[FreshEvent<'_>],
         handler: &SqlHandler,
+        chunk: Option<usize>,
     ) -> Result<AtOnce, StoreError> {
-        at_once::apply(self, events, fresh, handler).await
+        at_once::apply(self, events, fresh, handler, chunk).await
+    }
+
+    async fn reject_at_once(&self, rejections: &[Rejection<'_>]) -> Result<Vec<bool>, StoreError> {
+        at_once::reject(self, rejections).await
     }
 
     async fn prune(&self, what: Prunable, keep: Duration, limit: u32) -> Result<u64, StoreError> {

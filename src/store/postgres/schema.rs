@@ -7,10 +7,14 @@ use super::{PostgresStore, classify};
 use crate::store::migration::{self, AppliedMigration, Migration};
 use crate::store::{BatchLimits, MigrationStatus, StoreError};
 
-const MIGRATIONS: [Migration; 3] = [
+const MIGRATIONS: [Migration; 4] = [
     Migration { name: "0001_inbox", sql: include_str!("../../../migrations/postgres/0001_inbox.sql") },
     Migration { name: "0002_outbox", sql: include_str!("../../../migrations/postgres/0002_outbox.sql") },
     Migration { name: "0003_refusals", sql: include_str!("../../../migrations/postgres/0003_refusals.sql") },
+    Migration {
+        name: "0004_careful_batches",
+        sql: include_str!("../../../migrations/postgres/0004_careful_batches.sql"),
+    },
 ];
 
 const MIGRATING: &str = "migrate the database";

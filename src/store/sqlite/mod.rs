@@ -29,7 +29,7 @@ use uuid::Uuid;
 
 use super::{
     Batch, BatchLimits, DeadLetter, DeadLetterFilter, Dialect, EventRecord, LedgerEntry, LedgerFilter,
-    MigrationStatus, Prunable, SqlHandler, Store, StoreError,
+    MigrationStatus, Prunable, Rejection, SqlHandler, Store, StoreError,
 };
 use crate::clock::Clock;
 use crate::event::EventKey;
@@ -83,6 +83,11 @@ impl Store for SqliteStore {
 
     async fn begin(&self, limits: BatchLimits) -> Result<Box<dyn Batch>, StoreError> {
         Ok(Box::new(batch::SqliteBatch::begin(self, limits).await?))
+    }
+
+    async fn reject_at_once(&self, rejections: &[Rejection<'_>]) -> Result<Vec<bool>, StoreError> {
+        // There is no short way that could have left them out.
+        Ok(vec![false; rejections.len()])
     }
 
     async fn prune(&self, what: Prunable, keep: Duration, limit: u32) -> Result<u64, StoreError> {

@@ -58,6 +58,9 @@ claims! {
         one_statement_applies_what_is_new_and_nothing_else,
         one_statement_of_which_an_event_fails_does_nothing,
         one_statement_waits_for_a_key_that_is_held_elsewhere,
+        one_statement_leaves_out_what_fails_and_nothing_else,
+        failures_of_one_statement_say_whether_they_pass,
+        rejected_events_are_kept_with_their_letters_unless_they_came_in_meanwhile,
     ]
     idempotency_keys [
         a_key_is_scoped_to_its_source,
