@@ -10,6 +10,11 @@ CREATE SEQUENCE hooklatch.progress CACHE 1048576
 -- name: whoever may use the schema may count
 GRANT USAGE ON SEQUENCE hooklatch.progress TO PUBLIC
 
+-- name: run handlers, as before
+DROP FUNCTION hooklatch.run_handlers(
+    text[], boolean[], integer, text, text[], text[], timestamptz[], text[], text[], text[], timestamptz[]
+)
+
 -- name: run handlers
 -- Runs handler statements over events, in order, each event whole or not at all.
 --
@@ -28,12 +33,15 @@ GRANT USAGE ON SEQUENCE hooklatch.progress TO PUBLIC
 -- Returns only what is not plain success: a failed event has `ordinal`, `code` and `message`; an answer
 -- that a statement returned has `event_id` and any of `status`, `headers`, `body`, in order.
 --
+-- `p_taken`: all events have failed as one chunk already, and so many of them had been taken up.
+--
 -- A handler waits for locks as long as its statement may run (lock_timeout is for event keys). The
 -- deferrable constraints of a chunk are checked at its end, while its events can still be told apart.
-CREATE OR REPLACE FUNCTION hooklatch.run_handlers(
+CREATE FUNCTION hooklatch.run_handlers(
     p_statements text[], p_returns boolean[], p_chunk integer, p_source text,
     p_ids text[], p_types text[], p_occurred_at timestamptz[],
-    p_data text[], p_payloads text[], p_headers text[], p_received_at timestamptz[]
+    p_data text[], p_payloads text[], p_headers text[], p_received_at timestamptz[],
+    p_taken bigint DEFAULT NULL
 ) RETURNS TABLE (
     ordinal integer, code text, message text, event_id text, status integer, headers jsonb, body text
 )
@@ -54,6 +62,8 @@ DECLARE
     v_ends        integer[] := '{}';
     v_known       integer[] := '{}';
     v_count       bigint;
+    -- How many events the range that has just failed had taken up.
+    v_taken       bigint := p_taken;
     v_failed      boolean;
     v_code        text;
     v_message     text;
@@ -75,6 +85,21 @@ BEGIN
             v_known := ARRAY[c_unknown];
         END IF;
         v_high := v_ends[cardinality(v_ends)];
+        IF v_taken IS NOT NULL THEN
+            IF v_known[cardinality(v_ends)] = c_unknown AND v_taken BETWEEN 1 AND v_high - v_low THEN
+                -- Those before the one that was taken up last, then that one.
+                v_ends := v_ends || (v_low + v_taken - 1)::integer;
+                v_known := v_known || c_unknown;
+                IF v_taken > 1 THEN
+                    v_ends := v_ends || (v_low + v_taken - 2)::integer;
+                    v_known := v_known || c_acquitted;
+                END IF;
+            ELSE
+                v_known[cardinality(v_ends)] := c_fails;
+            END IF;
+            v_taken := NULL;
+            CONTINUE;
+        END IF;
         IF v_known[cardinality(v_ends)] = c_fails AND v_low < v_high THEN
             v_ends := array_append(v_ends, (v_low + v_high) / 2);
             v_known := array_append(v_known, c_unknown);
@@ -121,18 +146,7 @@ BEGIN
             v_message := left(SQLERRM, c_message_length);
         END;
         IF v_failed AND v_low < v_high THEN
-            v_count := currval('hooklatch.progress') - v_count;
-            IF v_known[cardinality(v_ends)] = c_unknown AND v_count BETWEEN 1 AND v_high - v_low THEN
-                -- Those before the one that was taken up last, then that one.
-                v_ends := v_ends || (v_low + v_count - 1)::integer;
-                v_known := v_known || c_unknown;
-                IF v_count > 1 THEN
-                    v_ends := v_ends || (v_low + v_count - 2)::integer;
-                    v_known := v_known || c_acquitted;
-                END IF;
-            ELSE
-                v_known[cardinality(v_ends)] := c_fails;
-            END IF;
+            v_taken := currval('hooklatch.progress') - v_count;
             CONTINUE;
         END IF;
         IF v_failed THEN
@@ -177,6 +191,7 @@ DECLARE
     v_new    text[];
     v_places integer[];
     v_failed text[] := '{}';
+    v_taken  bigint;
     v_told   record;
 BEGIN
     WITH inserted AS (
@@ -204,10 +219,23 @@ BEGIN
             WITH ORDINALITY AS arrived (id, type, occurred_at, data, payload, headers, received_at, place)
         WHERE id = ANY (v_new);
     END IF;
+    IF p_chunk >= cardinality(p_ids) THEN
+        v_taken := nextval('hooklatch.progress');
+        BEGIN
+            SET CONSTRAINTS ALL DEFERRED;
+            EXECUTE p_statement
+                USING p_ids, p_types, p_occurred_at, p_data, p_payloads, p_headers, p_received_at, p_source, 1;
+            SET CONSTRAINTS ALL IMMEDIATE;
+            RETURN;
+        EXCEPTION WHEN OTHERS OR assert_failure THEN
+            -- What it was, and what it means, run_handlers finds out.
+            v_taken := currval('hooklatch.progress') - v_taken;
+        END;
+    END IF;
     FOR v_told IN
         SELECT told.ordinal, told.code, told.message
         FROM hooklatch.run_handlers(ARRAY[p_statement], ARRAY[false], p_chunk, p_source, p_ids, p_types,
-                                    p_occurred_at, p_data, p_payloads, p_headers, p_received_at) AS told
+                                    p_occurred_at, p_data, p_payloads, p_headers, p_received_at, v_taken) AS told
     LOOP
         v_failed := v_failed || p_ids[v_told.ordinal];
         RETURN QUERY SELECT coalesce(v_places[v_told.ordinal], v_told.ordinal), v_told.code, v_told.message;

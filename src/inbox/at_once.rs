@@ -2,9 +2,9 @@
 //!
 //! Most batches are plain: single events of one source without order, guard or key of their own, all
 //! run through one handler. A store that can serve them in one statement is spared a transaction's
-//! other round trips. Events that the handler failed on, where that was expected, are not among what the
-//! statement commits, and are kept as rejected by a second one. What is not settled by then (an event that was
-//! there before, and everything when a handler failed that was trusted) goes the usual way (`apply.rs`).
+//! other round trips. Events that the handler fails on, where that was expected, are left out of what the
+//! statement commits; a second one keeps them as rejected (`aside.rs`). What neither settles (an event that
+//! was there before, for one) goes the usual way (`apply.rs`).
 
 use std::time::Duration;
 
@@ -15,20 +15,27 @@ use crate::event::Delivery;
 use crate::handler::Step;
 use crate::inbox::answers::{self, Composed};
 use crate::inbox::apply::{Care, NotCommitted, Terms, fate_of, is_plainly_young};
-use crate::inbox::slots::{Fate, Slots, Standing, key_is_event_id};
+use crate::inbox::slots::{Fate, Slot, Slots, Standing, key_is_event_id};
 use crate::store::{
     AtOnce, EventAtOnce, FreshEvent, HandlerResult, NewDeadLetter, NewEvent, Rejection, SqlHandler, Store,
 };
 
-/// What the short way has settled.
+/// What one statement has settled.
 pub(super) struct Settled {
-    /// In the order of the deliveries; `None`: it goes the usual way.
-    pub answers: Vec<Option<Composed>>,
-    /// Events that the handler failed on.
-    pub poisoned: usize,
+    /// In the order of the deliveries.
+    pub fates: Vec<AtOnceFate>,
     /// When the statement began.
     pub began: Instant,
     pub took: Duration,
+}
+
+/// What became of a delivery in one statement.
+pub(super) enum AtOnceFate {
+    Answered(Composed),
+    /// The handler failed on it: it is to be kept as `reject_at_once` does.
+    Failed(Fate),
+    /// It goes the usual way.
+    Unsettled,
 }
 
 /// Settles what one statement can. `None`: nothing, and nothing was done.
@@ -54,70 +61,87 @@ pub(super) async fn apply_at_once(
         Care::Trust => None,
         Care::Chunks(chunk) => Some(chunk),
     };
-    let fates = match store.apply_at_once(&rows, &fresh, handler, chunk).await? {
-        AtOnce::Committed(fates) => fates,
+    let made = match store.apply_at_once(&rows, &fresh, handler, chunk).await? {
+        AtOnce::Committed(made) => made,
         AtOnce::HandlerFailed => return Err(NotCommitted::HandlerFailed),
         AtOnce::Unsupported => return Ok(None),
     };
-    let mut failed = Vec::new();
-    for (at, fate) in arrived.into_iter().zip(fates) {
-        match fate {
-            EventAtOnce::Applied => slots.slots[at].standing = Standing::Settled(Fate::Applied(None)),
-            EventAtOnce::Known => {}
+    for (at, made) in arrived.into_iter().zip(made) {
+        let slot = &mut slots.slots[at];
+        slot.standing = match made {
+            EventAtOnce::Applied => Standing::Settled(Fate::Applied(None)),
+            EventAtOnce::Known => Standing::Pending,
             EventAtOnce::Failed { permanent, reason } => {
-                let slot = &slots.slots[at];
                 let result = HandlerResult::Failed { permanent, reason };
-                failed.push((at, fate_of(result, &slot.fresh.delivery.source, slot.key())));
+                Standing::Settled(fate_of(result, &slot.fresh.delivery.source, slot.key()))
             }
-        }
+        };
     }
-    let poisoned = failed.len();
-    settle_failed(store, &mut slots, failed).await;
-    let answers = deliveries
+    let fates = deliveries
         .iter()
         .enumerate()
-        .map(|(at, delivery)| {
-            let slot = slots.of(&delivery.events.first()?.key)?;
-            let is_settled = matches!(slot.standing, Standing::Settled(_));
-            is_settled.then(|| answers::single(at, delivery, slot, terms.windows.answers))
+        .map(|(at, delivery)| match slot_of(&slots, delivery) {
+            Some(Slot {
+                standing: Standing::Settled(fate @ (Fate::Rejected { .. } | Fate::Failed { .. })),
+                ..
+            }) => AtOnceFate::Failed(fate.clone()),
+            Some(slot @ Slot { standing: Standing::Settled(_), .. }) => {
+                AtOnceFate::Answered(answers::single(at, delivery, slot, terms.windows.answers))
+            }
+            _ => AtOnceFate::Unsettled,
         })
         .collect();
-    Ok(Some(Settled { answers, poisoned, began, took: began.elapsed() }))
+    Ok(Some(Settled { fates, began, took: began.elapsed() }))
 }
 
-/// Keeps what is to be kept of events that the handler failed on. What cannot be kept now, or has come in
-/// elsewhere meanwhile, stays pending: the usual way finds out.
-async fn settle_failed(store: &dyn Store, slots: &mut Slots<'_>, failed: Vec<(usize, Fate)>) {
-    let mut rejections = Vec::new();
-    let mut rejected = Vec::new();
-    for (at, fate) in &failed {
-        let slot = &slots.slots[*at];
-        if let Fate::Rejected { cause, reason } = fate
-            && let Some((state, status, None)) = fate.stored_as(slot.fresh.delivery.source.success_status)
-        {
-            let row = NewEvent { state, status, ..slot.row() };
-            let letter = NewDeadLetter { id: clock::new_id(), fresh: slot.fresh, cause: *cause, reason };
-            rejections.push(Rejection { row, letter });
-            rejected.push(*at);
+/// Keeps what is to be kept of events that the handler failed on, and composes the answers. `None` for what
+/// cannot be kept now, or has come in elsewhere meanwhile: the usual way finds out.
+pub(super) async fn reject_at_once(
+    store: &dyn Store,
+    deliveries: &[&Delivery],
+    fates: Vec<Fate>,
+    terms: &Terms,
+) -> Vec<Option<Composed>> {
+    let mut slots = Slots::collect(deliveries, |_| true);
+    let mut fates: Vec<Option<Fate>> = fates.into_iter().map(Some).collect();
+    for slot in &mut slots.slots {
+        // Copies of an event share the fate of the first.
+        if let Some(fate) = fates[slot.owner].take() {
+            slot.standing = Standing::Settled(fate);
         }
     }
-    let mut lost = Vec::new();
-    if !rejections.is_empty() {
-        match store.reject_at_once(&rejections).await {
-            Ok(kept) => {
-                lost.extend(rejected.into_iter().zip(kept).filter_map(|(at, kept)| (!kept).then_some(at)))
-            }
-            Err(error) => {
-                tracing::debug!(error = &error as &dyn std::error::Error, "rejected events go the usual way");
-                lost = rejected;
-            }
+    let rejected = slots.slots.iter().enumerate().filter_map(|(at, slot)| Some((at, rejection(slot)?)));
+    let (places, rejections): (Vec<usize>, Vec<Rejection<'_>>) = rejected.unzip();
+    let kept = match rejections.as_slice() {
+        [] => Vec::new(),
+        rejections => store.reject_at_once(rejections).await.unwrap_or_else(|error| {
+            tracing::debug!(error = &error as &dyn std::error::Error, "rejected events go the usual way");
+            vec![false; rejections.len()]
+        }),
+    };
+    for (at, is_kept) in places.into_iter().zip(kept) {
+        if !is_kept {
+            slots.slots[at].standing = Standing::Pending;
         }
     }
-    for (at, fate) in failed {
-        if !lost.contains(&at) {
-            slots.slots[at].standing = Standing::Settled(fate);
-        }
-    }
+    let answer = |(at, delivery): (usize, &&Delivery)| {
+        let slot = slot_of(&slots, delivery).filter(|slot| matches!(slot.standing, Standing::Settled(_)))?;
+        Some(answers::single(at, delivery, slot, terms.windows.answers))
+    };
+    deliveries.iter().enumerate().map(answer).collect()
+}
+
+/// What is kept of an event that the handler refused.
+fn rejection<'a>(slot: &'a Slot<'_>) -> Option<Rejection<'a>> {
+    let Standing::Settled(fate @ Fate::Rejected { cause, reason }) = &slot.standing else { return None };
+    let (state, status, _) = fate.stored_as(slot.fresh.delivery.source.success_status)?;
+    let letter = NewDeadLetter { id: clock::new_id(), fresh: slot.fresh, cause: *cause, reason };
+    Some(Rejection { row: NewEvent { state, status, ..slot.row() }, letter })
+}
+
+/// The slot of a delivery of one event.
+fn slot_of<'s, 'a>(slots: &'s Slots<'a>, delivery: &Delivery) -> Option<&'s Slot<'a>> {
+    slots.of(&delivery.events.first()?.key)
 }
 
 /// Whether nothing about a delivery needs more than its event key and a handler.

@@ -7,6 +7,7 @@
 
 mod answers;
 mod apply;
+mod aside;
 mod at_once;
 mod claims;
 mod executing;

@@ -35,12 +35,14 @@ pub(super) struct Poison {
 impl Poison {
     /// The care for a batch of so many deliveries.
     pub fn care(&self, deliveries: usize) -> Care {
-        if self.share() * count(deliveries) <= TRUSTED_FAILURES { Care::Trust } else { self.careful() }
+        let t: f32 = std::env::var("HL_T").ok().and_then(|t| t.parse().ok()).unwrap_or(TRUSTED_FAILURES);
+        if self.share() * count(deliveries) <= t { Care::Trust } else { self.careful() }
     }
 
     /// The care for a batch in which something has failed.
     pub fn careful(&self) -> Care {
-        let chunk = (CHUNK_FAILURES / self.share()).clamp(CHUNKS.0, CHUNKS.1);
+        let t: f32 = std::env::var("HL_C").ok().and_then(|t| t.parse().ok()).unwrap_or(CHUNK_FAILURES);
+        let chunk = (t / self.share()).clamp(CHUNKS.0, CHUNKS.1);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is within CHUNKS")]
         let chunk = chunk as usize;
         Care::Chunks(chunk)

@@ -55,6 +55,7 @@ pub(super) enum Standing {
 }
 
 /// What became of a new event.
+#[derive(Clone)]
 pub(super) enum Fate {
     /// `Some`: a handler's own answer.
     Applied(Option<Reply>),

@@ -15,7 +15,8 @@ use crate::event::Delivery;
 use crate::inbox::Marks;
 use crate::inbox::answers::{self, Composed};
 use crate::inbox::apply::{Care, Committed, Mode, NotCommitted, Terms, apply};
-use crate::inbox::at_once::{self, apply_at_once};
+use crate::inbox::aside::Aside;
+use crate::inbox::at_once::{self, AtOnceFate, apply_at_once};
 use crate::inbox::executing::Executing;
 use crate::inbox::outcome::Answer;
 use crate::inbox::poison::Poison;
@@ -57,7 +58,24 @@ pub(super) struct Writer {
     executing: Arc<Executing>,
     metrics: Arc<Metrics>,
     poison: Poison,
+    aside: Aside,
     hints: Hints,
+}
+
+/// What a writer does next.
+enum Next {
+    /// `None`: there will be no more.
+    Job(Option<Job>),
+    /// What was set aside and could not be settled there.
+    Rest(Vec<Job>),
+}
+
+/// How a batch may be settled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// In one statement, if it is plain.
+    Short,
+    Usual,
 }
 
 impl Writer {
@@ -70,27 +88,33 @@ impl Writer {
         hints: Hints,
     ) -> Self {
         let max_batch = max_batch.max(1);
-        Self { store, terms, max_batch, executing, metrics, poison: Poison::default(), hints }
+        let aside = Aside::new(store.clone(), terms);
+        Self { store, terms, max_batch, executing, metrics, poison: Poison::default(), aside, hints }
     }
 
     /// Works until `stop`, then settles what waits.
-    pub async fn run(self, mut jobs: mpsc::Receiver<Job>, stop: CancellationToken) {
+    pub async fn run(mut self, mut jobs: mpsc::Receiver<Job>, stop: CancellationToken) {
         loop {
-            let first = tokio::select! {
+            let next = tokio::select! {
                 biased;
-                job = jobs.recv() => job,
+                rest = self.aside.rest(), if !self.aside.is_empty() => Next::Rest(rest),
+                job = jobs.recv() => Next::Job(job),
                 () = stop.cancelled() => {
                     jobs.close();
-                    jobs.recv().await
+                    Next::Job(jobs.recv().await)
                 }
             };
-            let Some(first) = first else { return };
-            let batch = self.collect(first, &mut jobs);
+            let (batch, way) = match next {
+                Next::Job(Some(first)) => (self.collect(first, &mut jobs), Way::Short),
+                Next::Rest(rest) => (rest, Way::Usual),
+                Next::Job(None) if self.aside.is_empty() => return,
+                Next::Job(None) => (self.aside.rest().await, Way::Usual),
+            };
             if batch.is_empty() {
                 continue;
             }
             self.executing.begin(batch.iter().map(|job| (job.marks, job.delivery.id)));
-            self.settle(batch).await;
+            self.settle(batch, way).await;
             self.executing.end();
         }
     }
@@ -118,15 +142,15 @@ impl Writer {
     }
 
     /// Settles a batch: whole if possible, else one delivery at a time.
-    async fn settle(&self, batch: Vec<Job>) {
-        match self.attempt(batch).await {
+    async fn settle(&mut self, batch: Vec<Job>, way: Way) {
+        match self.attempt(batch, way).await {
             Ok(()) => {}
             Err((jobs, error)) if jobs.len() > 1 && may_be_one_delivery_alone(error.kind) => {
                 tracing::debug!(error.kind = ?error.kind, batch.size = jobs.len(), "taking a failed batch apart");
                 for job in jobs {
                     if job.deadline <= Instant::now() {
                         reply(job, answers::unavailable("the deadline passed while the delivery waited"));
-                    } else if let Err((jobs, error)) = self.attempt(vec![job]).await {
+                    } else if let Err((jobs, error)) = self.attempt(vec![job], Way::Usual).await {
                         self.give_up(jobs, &error).await;
                     }
                 }
@@ -137,11 +161,13 @@ impl Writer {
 
     /// Applies the jobs in one transaction, again after failures that pass. Gives back what could
     /// not be settled.
-    async fn attempt(&self, mut jobs: Vec<Job>) -> Result<(), (Vec<Job>, StoreError)> {
+    async fn attempt(&mut self, mut jobs: Vec<Job>, way: Way) -> Result<(), (Vec<Job>, StoreError)> {
         let mut retries = 0;
         let mut terms = self.terms;
-        let mut care;
-        (jobs, care) = self.attempt_at_once(jobs, &mut terms).await;
+        let mut care = self.poison.care(jobs.len());
+        if way == Way::Short {
+            (jobs, care) = self.attempt_at_once(jobs, care, &mut terms).await;
+        }
         loop {
             if jobs.is_empty() {
                 return Ok(());
@@ -173,12 +199,16 @@ impl Writer {
 
     /// Settles what one statement can; gives back the others, and the care they need. An error is left to
     /// the usual way, which meets it again if it is still there.
-    async fn attempt_at_once(&self, jobs: Vec<Job>, terms: &mut Terms) -> (Vec<Job>, Care) {
-        let mut care = self.poison.care(jobs.len());
+    async fn attempt_at_once(
+        &mut self,
+        jobs: Vec<Job>,
+        mut care: Care,
+        terms: &mut Terms,
+    ) -> (Vec<Job>, Care) {
         loop {
             let deliveries: Vec<&Delivery> = jobs.iter().map(|job| &job.delivery).collect();
             match apply_at_once(&*self.store, &deliveries, terms, care).await {
-                Ok(Some(settled)) => return (self.answer_settled(jobs, settled), care),
+                Ok(Some(settled)) => return (self.answer_at_once(jobs, settled).await, care),
                 Err(NotCommitted::HandlerFailed) if care == Care::Trust => care = self.poison.careful(),
                 Err(NotCommitted::Store(error)) if error.kind == StoreErrorKind::LockTimeout => {
                     // Whether for a key or for a handler's row, it has been waited for; a handler may go on
@@ -191,17 +221,22 @@ impl Writer {
         }
     }
 
-    /// Answers what one statement has settled; gives back the others.
-    fn answer_settled(&self, jobs: Vec<Job>, settled: at_once::Settled) -> Vec<Job> {
-        let count = settled.answers.iter().flatten().count();
-        self.metrics.batch(count, settled.took);
-        self.poison.note(count, settled.poisoned);
+    /// Answers what one statement has settled, sets aside what failed in it, gives back the others.
+    async fn answer_at_once(&mut self, jobs: Vec<Job>, settled: at_once::Settled) -> Vec<Job> {
         let mut rest = Vec::new();
-        for (job, composed) in jobs.into_iter().zip(settled.answers) {
-            match composed {
-                Some(composed) => settle(job, composed, settled.began),
-                None => rest.push(job),
+        let mut failed = Vec::new();
+        let batch = jobs.len();
+        for (job, fate) in jobs.into_iter().zip(settled.fates) {
+            match fate {
+                AtOnceFate::Answered(composed) => settle(job, composed, settled.began),
+                AtOnceFate::Failed(fate) => failed.push((job, fate)),
+                AtOnceFate::Unsettled => rest.push(job),
             }
+        }
+        self.metrics.batch(batch - rest.len(), settled.took);
+        self.poison.note(batch - rest.len(), failed.len());
+        if !failed.is_empty() {
+            rest.extend(self.aside.take(failed).await);
         }
         rest
     }
@@ -270,7 +305,7 @@ fn exclude(jobs: Vec<Job>, excluded: Vec<(usize, String)>) -> Vec<Job> {
 }
 
 /// A delivery is settled by a transaction that began then.
-fn settle(job: Job, composed: Composed, began: Instant) {
+pub(super) fn settle(job: Job, composed: Composed, began: Instant) {
     let remembered = composed.remembered.map(|row| (row, began));
     send(job.answer, Settled { answer: composed.answer, delivery: job.delivery, remembered });
 }

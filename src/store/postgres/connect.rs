@@ -29,8 +29,9 @@ const PROBE_ROUNDS: usize = 3;
 pub(super) const ASIDE: BatchLimits =
     BatchLimits { lock_wait: Duration::from_secs(5), statement: Duration::from_secs(60) };
 
-/// Connections that are kept out of the pool: one for each of the usual number of writers.
-const MOST_KEPT: usize = 1;
+/// Connections that are kept out of the pool: of the usual number of writers, one for its batches and one for
+/// what it sets aside.
+const MOST_KEPT: usize = 2;
 
 /// Prepared statements a connection keeps: ours, with room.
 const STATEMENT_CACHE: usize = 128;
