@@ -12,6 +12,7 @@ mod document;
 pub mod duration;
 pub mod environment;
 pub mod error;
+mod handler;
 pub mod http;
 pub mod inbox;
 mod keys;
