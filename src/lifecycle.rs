@@ -13,6 +13,9 @@
 //! ends the process at once. A part that ends on its own is a crash: the rest stops in order and the
 //! exit code says so.
 
+mod schema;
+mod signals;
+
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -21,31 +24,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::Signal;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::app::{App, Awaited};
+use crate::app::App;
 use crate::consumer;
 use crate::http::{self, ServerSettings, ServerState, Socket};
 use crate::outbox::relay::{self, Destinations};
 use crate::pruner;
 use crate::reload::{self, Certificates, Configuration, Reload};
-use crate::store::{MigrationStatus, Store, StoreError, StoreErrorKind};
+
+pub use schema::{SchemaError, prepare_schema};
+pub use signals::Signals;
+
+use schema::Preparation;
 
 /// How long the inbox may take to settle what waits, once no request comes any more. Every delivery
 /// has a deadline of its own; this is for a database that does not answer.
 const DRAIN_LIMIT: Duration = Duration::from_secs(15);
 /// How long the ledger, the pruner and the database may each take to end.
 const STEP_LIMIT: Duration = Duration::from_secs(5);
-/// Pauses between two attempts to reach the database at start: doubled from the first to the last.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LAST_PAUSE: Duration = Duration::from_secs(15);
-/// Exit codes of a process that a second signal ended: 128 and the signal's number.
-const EXIT_SIGINT: i32 = 130;
-const EXIT_SIGTERM: i32 = 143;
 
 /// Why a process did not run to an orderly end.
 #[derive(Debug, thiserror::Error)]
@@ -58,59 +59,6 @@ pub enum RunError {
     Schema(#[from] SchemaError),
     #[error("the {0} ended unexpectedly; the log says why")]
     Crashed(&'static str),
-}
-
-/// Why the schema cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum SchemaError {
-    #[error("the database lacks {}: run `hooklatch migrate`, or set database.auto_migrate = true", names(.0))]
-    Pending(Vec<String>),
-    #[error("the database has {}, which this version does not know: run a newer hooklatch", names(.0))]
-    Newer(Vec<String>),
-    #[error("cannot bring the database's schema up to date")]
-    Store(#[from] StoreError),
-}
-
-impl SchemaError {
-    fn may_pass(&self) -> bool {
-        use StoreErrorKind::{Contention, LockTimeout, StatementTimeout, Unavailable};
-        match self {
-            Self::Store(error) => {
-                matches!(error.kind, Unavailable | Contention | LockTimeout | StatementTimeout)
-            }
-            Self::Pending(_) | Self::Newer(_) => false,
-        }
-    }
-}
-
-/// The signals that end a process, and the one that makes it read its configuration again.
-#[derive(Debug)]
-pub struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Option<Signal>,
-}
-
-impl Signals {
-    /// From now on these signals do not end the process by themselves.
-    ///
-    /// # Errors
-    /// When the system refuses.
-    pub fn listen() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: Some(signal(SignalKind::hangup())?),
-        })
-    }
-
-    /// Waits for the next one that ends the process and returns its name and the exit code of who does not wait any more.
-    async fn next(&mut self) -> (&'static str, i32) {
-        tokio::select! {
-            _ = self.interrupt.recv() => ("SIGINT", EXIT_SIGINT),
-            _ = self.terminate.recv() => ("SIGTERM", EXIT_SIGTERM),
-        }
-    }
 }
 
 /// Where a running process listens.
@@ -147,7 +95,7 @@ impl fmt::Display for Address {
 pub async fn run(app: App, listening: impl FnOnce(Addresses)) -> Result<(), RunError> {
     let mut signals = Signals::listen().map_err(RunError::Signals)?;
     let stop = CancellationToken::new();
-    let hangup = signals.hangup.take();
+    let hangup = signals.take_hangup();
     let mut parts = Parts::start(app, hangup, &stop)?;
 
     let outcome = tokio::select! {
@@ -386,74 +334,5 @@ async fn first_end(tasks: &mut JoinSet<&'static str>) -> &'static str {
 async fn within(doing: &str, limit: Duration, step: impl Future<Output = ()>) {
     if tokio::time::timeout(limit, step).await.is_err() {
         tracing::warn!(limit.seconds = limit.as_secs(), "gave up waiting to {doing}");
-    }
-}
-
-/// Checks the schema; applies what is missing if that is wanted.
-///
-/// # Errors
-/// When it does not fit, or the database does not answer.
-pub async fn prepare_schema(store: &dyn Store, auto_migrate: bool) -> Result<(), SchemaError> {
-    let migrations = store.migrations().await?;
-    let unknown = named(&migrations, |migration| !migration.known);
-    if !unknown.is_empty() {
-        return Err(SchemaError::Newer(unknown));
-    }
-    let pending = named(&migrations, |migration| migration.applied_at.is_none());
-    if pending.is_empty() {
-        return Ok(());
-    }
-    if !auto_migrate {
-        return Err(SchemaError::Pending(pending));
-    }
-    for name in store.migrate().await? {
-        tracing::info!(migration.name = name, "migration applied");
-    }
-    Ok(())
-}
-
-/// What must be done before deliveries can be taken.
-struct Preparation {
-    store: Arc<dyn Store>,
-    /// Set when the database could not be reached when the parts were built.
-    awaited: Option<Awaited>,
-    auto_migrate: bool,
-}
-
-impl Preparation {
-    async fn attempt(&self) -> Result<(), SchemaError> {
-        if let Some(awaited) = &self.awaited {
-            awaited.attempt().await?;
-        }
-        prepare_schema(&*self.store, self.auto_migrate).await
-    }
-
-    /// Tries until the database answers. `error` is why the first attempt failed.
-    async fn wait(&self, mut error: SchemaError) -> Result<(), SchemaError> {
-        let mut pause = FIRST_PAUSE;
-        loop {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                retry.seconds = pause.as_secs_f32(),
-                "the database does not answer; deliveries get 503 until it does"
-            );
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LAST_PAUSE);
-            match self.attempt().await {
-                Err(again) if again.may_pass() => error = again,
-                result => return result,
-            }
-        }
-    }
-}
-
-fn named(migrations: &[MigrationStatus], which: impl Fn(&MigrationStatus) -> bool) -> Vec<String> {
-    migrations.iter().filter(|migration| which(migration)).map(|migration| migration.name.clone()).collect()
-}
-
-fn names(migrations: &[String]) -> String {
-    match migrations {
-        [one] => format!("the migration {one}"),
-        many => format!("{} migrations ({})", many.len(), many.join(", ")),
     }
 }
