@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 
-use super::config::{Encoding, Hash, SecretEncoding, TimestampUnit, VerifyConfig, VerifyConfigError};
-use super::engine::{HeaderScheme, Kind, Knobs, TimestampKnob};
+use super::config::{Hash, VerifyConfig, VerifyConfigError};
+use super::engine::HeaderScheme;
 use super::handshake::HandshakeKind;
 use super::key::Dated;
 use super::knob_check::bad;
+use super::knobs::{ENGINE_KNOBS, Kind, Knobs, refuse_foreign_knobs, set_knobs, written_out};
 use super::mtls::{ClientScheme, MTLS};
-use super::presets::{Preset, USUAL_TOLERANCE, Way};
+use super::presets::{Preset, Way};
 use super::public_key;
 use super::timestamp::Window;
 use super::token::{TokenPlace, TokenScheme};
@@ -40,23 +41,6 @@ const LIKELY_MEANT: f64 = 0.75;
 /// Most schemes of one `all_of` or `any_of`, and how deep they may stand in each other.
 const MAX_SCHEMES: usize = 8;
 const MAX_DEPTH: usize = 3;
-
-/// What the generic engine lets one set.
-const ENGINE_KNOBS: [&str; 13] = [
-    "tolerance",
-    "tolerance_future",
-    "header",
-    "prefix",
-    "encoding",
-    "separator",
-    "signature_field",
-    "timestamp_field",
-    "timestamp_header",
-    "timestamp_body",
-    "timestamp_unit",
-    "id_header",
-    "signed",
-];
 
 /// The secrets of one scheme, looked up.
 struct Material {
@@ -324,103 +308,6 @@ fn token(
     secrets: &[Dated],
 ) -> Result<Scheme, VerifyConfigError> {
     Ok(Scheme::Token(Box::new(TokenScheme::new(scheme, place, secrets)?)))
-}
-
-/// The knobs of a generic scheme, as configured.
-fn written_out(config: &VerifyConfig, kind: Kind) -> Result<Knobs<'_>, VerifyConfigError> {
-    let places = [
-        config.timestamp_header.as_deref().map(TimestampKnob::Header),
-        config.timestamp_field.as_deref().map(TimestampKnob::Field),
-        config.timestamp_body.as_deref().map(TimestampKnob::Body),
-    ];
-    let mut places = places.into_iter().flatten();
-    let timestamp = places.next();
-    if places.next().is_some() {
-        return Err(bad(
-            if config.timestamp_body.is_some() { "timestamp_body" } else { "timestamp_field" },
-            "stands beside another place; the timestamp is in one place, remove the other",
-        ));
-    }
-    if timestamp.is_none() {
-        let dangling = [
-            ("tolerance", config.tolerance.is_some()),
-            ("tolerance_future", config.tolerance_future.is_some()),
-            ("timestamp_unit", config.timestamp_unit.is_some()),
-        ];
-        if let Some((key, _)) = dangling.into_iter().find(|(_, set)| *set) {
-            return Err(bad(
-                key,
-                "has no meaning without a timestamp; set timestamp_header, timestamp_field or timestamp_body",
-            ));
-        }
-    }
-    let past = config.tolerance.unwrap_or(USUAL_TOLERANCE);
-    Ok(Knobs {
-        header: config.header.as_deref().ok_or(VerifyConfigError::Missing {
-            key: "header",
-            way_out: "name the header that carries the signature, such as \"x-signature\"",
-        })?,
-        prefix: config.prefix.as_deref().unwrap_or_default(),
-        kind,
-        encoding: config.encoding.unwrap_or(Encoding::Hex),
-        separator: config.separator.as_deref(),
-        signature_field: config.signature_field.as_deref(),
-        timestamp,
-        timestamp_unit: config.timestamp_unit.unwrap_or(TimestampUnit::Seconds),
-        past: Some(past),
-        future: Some(config.tolerance_future.unwrap_or(past)),
-        id_header: config.id_header.as_deref(),
-        signed: config.signed.as_deref().unwrap_or("{body}"),
-        url: config.url.as_deref(),
-        secret_encoding: config.secret_encoding.unwrap_or(SecretEncoding::Text),
-        secret_prefix: config.secret_prefix.as_deref().unwrap_or_default(),
-        other_names: None,
-        ed25519_prefix: None,
-        decoy_field: None,
-        sent_fields: &[],
-    })
-}
-
-/// The knobs that are set, by name.
-fn set_knobs(config: &VerifyConfig) -> Vec<&'static str> {
-    let knobs = [
-        ("tolerance", config.tolerance.is_some()),
-        ("tolerance_future", config.tolerance_future.is_some()),
-        ("url", config.url.is_some()),
-        ("handshake_token", config.handshake_token.is_some()),
-        ("webhook_id", config.webhook_id.is_some()),
-        ("certificate", config.certificate.is_some()),
-        ("allow_subjects", !config.allow_subjects.is_empty()),
-        ("allow_names", !config.allow_names.is_empty()),
-        ("allow_fingerprints", !config.allow_fingerprints.is_empty()),
-        ("header", config.header.is_some()),
-        ("prefix", config.prefix.is_some()),
-        ("hash", config.hash.is_some()),
-        ("algorithm", config.algorithm.is_some()),
-        ("encoding", config.encoding.is_some()),
-        ("separator", config.separator.is_some()),
-        ("signature_field", config.signature_field.is_some()),
-        ("timestamp_field", config.timestamp_field.is_some()),
-        ("timestamp_header", config.timestamp_header.is_some()),
-        ("timestamp_body", config.timestamp_body.is_some()),
-        ("timestamp_unit", config.timestamp_unit.is_some()),
-        ("id_header", config.id_header.is_some()),
-        ("signed", config.signed.is_some()),
-        ("secret_encoding", config.secret_encoding.is_some()),
-        ("secret_prefix", config.secret_prefix.is_some()),
-    ];
-    knobs.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect()
-}
-
-fn refuse_foreign_knobs(
-    config: &VerifyConfig,
-    scheme: &'static str,
-    knows: impl Fn(&str) -> bool,
-) -> Result<(), VerifyConfigError> {
-    match set_knobs(config).into_iter().find(|key| !knows(key)) {
-        Some(key) => Err(VerifyConfigError::ForeignKnob { key, scheme }),
-        None => Ok(()),
-    }
 }
 
 fn unknown_scheme(scheme: &str) -> VerifyConfigError {

@@ -9,10 +9,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::Verified;
-use super::config::{Encoding, Hash, PublicAlgorithm, SecretEncoding, TimestampUnit, VerifyConfigError};
+use super::config::{Encoding, TimestampUnit, VerifyConfigError};
 use super::json;
 use super::key::{self, Dated};
 use super::knob_check::{self, header_name};
+use super::knobs::Knobs;
 use super::reading::{entries, single};
 use super::refusal::{Refusal, SignError};
 use super::signing_key::{Key, Signature, keys};
@@ -23,55 +24,6 @@ use crate::json_pointer::JsonPointer;
 
 /// Most signatures read from one header. Senders send one for each secret that is still valid.
 pub const MAX_SIGNATURES: usize = 16;
-
-/// How a sender signs, in the words of the configuration.
-#[derive(Clone, Copy)]
-pub(super) struct Knobs<'a> {
-    pub(super) header: &'a str,
-    pub(super) prefix: &'a str,
-    pub(super) kind: Kind,
-    pub(super) encoding: Encoding,
-    pub(super) separator: Option<&'a str>,
-    pub(super) signature_field: Option<&'a str>,
-    pub(super) timestamp: Option<TimestampKnob<'a>>,
-    pub(super) timestamp_unit: TimestampUnit,
-    /// `None`: any age is accepted.
-    pub(super) past: Option<Duration>,
-    /// `None`: any future is accepted.
-    pub(super) future: Option<Duration>,
-    pub(super) id_header: Option<&'a str>,
-    pub(super) signed: &'a str,
-    pub(super) url: Option<&'a str>,
-    pub(super) secret_encoding: SecretEncoding,
-    pub(super) secret_prefix: &'a str,
-    /// What header names may begin with instead: Svix sends `svix-id`, or `webhook-id`.
-    pub(super) other_names: Option<(&'a str, &'a str)>,
-    /// The prefix of Ed25519 signatures, where keys of both kinds may stand among the secrets.
-    pub(super) ed25519_prefix: Option<&'a str>,
-    /// A field that looks like a signature and proves nothing.
-    pub(super) decoy_field: Option<&'static str>,
-    /// What `{field:NAME}` is when we sign.
-    pub(super) sent_fields: &'static [(&'static str, &'static str)],
-}
-
-/// What makes a signature out of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Hmac(Hash),
-    /// A plain hash of a message that holds the secret.
-    Hash(Hash),
-    Public(PublicAlgorithm),
-}
-
-/// Where the timestamp stands.
-#[derive(Clone, Copy)]
-pub(super) enum TimestampKnob<'a> {
-    Header(&'a str),
-    /// In the signature's header, beside it.
-    Field(&'a str),
-    /// In the body, at a pointer.
-    Body(&'a str),
-}
 
 /// A verifier of the family, keys worked in.
 #[derive(Clone)]

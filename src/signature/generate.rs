@@ -6,7 +6,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair};
 
 use super::config::{PublicAlgorithm, SecretEncoding};
-use super::engine::Kind;
+use super::knobs::Kind;
 use super::presets::{Preset, Way};
 use super::public_key::{P256_SPKI, PKCS8_PREFIX, PRIVATE_PREFIX, PUBLIC_PREFIX, PublicKey};
 use super::token::TokenPlace;

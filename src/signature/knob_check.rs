@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::config::VerifyConfigError;
-use super::engine::{Kind, Knobs, Place, Timestamp, TimestampKnob};
+use super::engine::{Place, Timestamp};
+use super::knobs::{Kind, Knobs, TimestampKnob};
 use super::template::Part;
 use super::timestamp::Window;
 use crate::json_pointer::JsonPointer;

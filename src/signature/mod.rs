@@ -4,7 +4,8 @@
 //! is decoded only where the sender's scheme says so. Compares in constant time; refuses every
 //! malformed header and never panics. One engine serves every sender that puts a signature into a
 //! header (`engine`), with tables of named senders ([`Preset`]); a scheme that is really different
-//! gets a file of its own and a variant of `Scheme`. Knows nothing of HTTP types or stores.
+//! gets a file of its own and a variant of `Scheme`. What a verifier says of itself is in `properties`,
+//! what a sender would send in `sign`. Knows nothing of HTTP types or stores.
 
 mod address;
 mod adyen;
@@ -18,14 +19,17 @@ mod handshake;
 mod json;
 mod key;
 mod knob_check;
+mod knobs;
 mod mac;
 mod mailgun;
 mod mtls;
 mod paypal;
 mod presets;
+mod properties;
 mod public_key;
 mod reading;
 mod refusal;
+mod sign;
 mod signing_key;
 mod template;
 mod timestamp;
@@ -35,7 +39,6 @@ mod twilio;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -55,6 +58,7 @@ pub use handshake::HandshakeKind;
 pub use key::MAX_SECRETS;
 pub use presets::{Contract, Preset};
 pub use refusal::{Refusal, SignError};
+pub use sign::SignedRequest;
 
 use address::AllowList;
 use adyen::AdyenScheme;
@@ -106,72 +110,10 @@ pub struct Verified {
     pub timestamp: Option<DateTime<Utc>>,
 }
 
-/// A request as a sender of a scheme would send it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SignedRequest {
-    /// Path and query.
-    pub target: String,
-    /// Lower-case names.
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
-}
-
 impl Verifier {
-    /// The name of the scheme, as configured.
-    #[must_use]
-    pub fn scheme(&self) -> &'static str {
-        self.name
-    }
-
     /// The names of all schemes.
     pub fn schemes() -> impl Iterator<Item = &'static str> {
         build::GENERIC.into_iter().chain(Preset::all().map(|preset| preset.scheme))
-    }
-
-    /// What is known of the sender, if the scheme names one.
-    #[must_use]
-    pub fn preset(&self) -> Option<&'static Preset> {
-        match &self.scheme {
-            Scheme::AllOf(inner) | Scheme::AnyOf(inner) => inner.iter().find_map(Self::preset),
-            _ => self.preset,
-        }
-    }
-
-    /// Which answers the sender understands.
-    #[must_use]
-    pub fn contract(&self) -> Contract {
-        self.preset().map_or(Contract::USUAL, |preset| preset.contract)
-    }
-
-    /// How the sender asks whether an address is ours.
-    #[must_use]
-    pub fn handshake_kind(&self) -> HandshakeKind {
-        match &self.scheme {
-            Scheme::AllOf(inner) | Scheme::AnyOf(inner) => inner
-                .iter()
-                .map(Self::handshake_kind)
-                .find(|kind| *kind != HandshakeKind::None)
-                .unwrap_or(HandshakeKind::None),
-            _ => self.preset.map_or(HandshakeKind::None, |preset| preset.handshake),
-        }
-    }
-
-    /// For how long a captured delivery can be sent again and still be verified; `None`: for ever,
-    /// since no time is signed. Event keys must be remembered for longer than this.
-    #[must_use]
-    pub fn replay_window(&self) -> Option<Duration> {
-        match &self.scheme {
-            Scheme::Header(scheme) => scheme.replay_window(),
-            Scheme::Mailgun(scheme) => scheme.replay_window(),
-            Scheme::PayPal(scheme) => scheme.replay_window(),
-            Scheme::AllOf(inner) => inner.iter().filter_map(Self::replay_window).min(),
-            Scheme::AnyOf(inner) => {
-                inner.iter().map(Self::replay_window).collect::<Option<Vec<_>>>()?.into_iter().max()
-            }
-            Scheme::None | Scheme::Token(_) | Scheme::Twilio(_) | Scheme::Adyen(_) | Scheme::Client(_) => {
-                None
-            }
-        }
     }
 
     /// Whether who is at the other end of the connection may send at all. Behind a proxy that is
@@ -198,16 +140,6 @@ impl Verifier {
                 Scheme::AllOf(inner) | Scheme::AnyOf(inner) => waiting.extend(inner),
                 _ => {}
             }
-        }
-    }
-
-    /// Whether [`prepare`](Self::prepare) may have something to do.
-    #[must_use]
-    pub fn needs_preparation(&self) -> bool {
-        match &self.scheme {
-            Scheme::PayPal(_) => true,
-            Scheme::AllOf(inner) | Scheme::AnyOf(inner) => inner.iter().any(Self::needs_preparation),
-            _ => false,
         }
     }
 
@@ -271,125 +203,6 @@ impl Verifier {
                 }
                 Err(Refusal::NoneOf(refusals))
             }
-        }
-    }
-
-    /// The headers, with lower-case names, that a sender of this scheme would send with `body`,
-    /// signed with the first secret. `id` goes into the scheme's id header, if it has one.
-    ///
-    /// # Errors
-    /// When `id` cannot stand in a header, the scheme signs a header only the sender knows, or it
-    /// changes the body.
-    pub fn sign(
-        &self,
-        method: &str,
-        target: &str,
-        body: &[u8],
-        id: &str,
-        now: DateTime<Utc>,
-    ) -> Result<Vec<(String, String)>, SignError> {
-        let signed = self.sign_request(method, target, body, id, now)?;
-        if signed.body != body || signed.target != target {
-            return Err(SignError::NotHeadersAlone);
-        }
-        Ok(signed.headers)
-    }
-
-    /// The request that a sender of this scheme would send: with headers, and for some with another
-    /// body or query. Of `all_of` every scheme signs, of `any_of` the first.
-    ///
-    /// # Errors
-    /// As [`sign`](Self::sign), or when the body does not fit the scheme.
-    pub fn sign_request(
-        &self,
-        method: &str,
-        target: &str,
-        body: &[u8],
-        id: &str,
-        now: DateTime<Utc>,
-    ) -> Result<SignedRequest, SignError> {
-        let mut signed =
-            SignedRequest { target: target.to_owned(), headers: Vec::new(), body: body.to_vec() };
-        match &self.scheme {
-            Scheme::None => {}
-            Scheme::Client(_) => return Err(SignError::ProvenByConnection),
-            Scheme::Header(scheme) => signed.headers = scheme.sign(method, target, body, id, now)?,
-            Scheme::Token(scheme) => signed.headers = scheme.sign(now)?,
-            Scheme::Twilio(scheme) => (signed.target, signed.headers) = scheme.sign(target, body, now)?,
-            Scheme::Adyen(scheme) => signed.body = scheme.sign(body, now)?,
-            Scheme::Mailgun(scheme) => signed.body = scheme.sign(body, id, now)?,
-            Scheme::PayPal(scheme) => signed.headers = scheme.sign(body, id, now)?,
-            Scheme::AllOf(inner) => {
-                for verifier in inner.iter().filter(|verifier| !matches!(verifier.scheme, Scheme::Client(_)))
-                {
-                    let next = verifier.sign_request(method, &signed.target, &signed.body, id, now)?;
-                    signed.headers.extend(next.headers);
-                    (signed.target, signed.body) = (next.target, next.body);
-                }
-            }
-            Scheme::AnyOf(inner) => {
-                if let Some(first) = inner.first() {
-                    return first.sign_request(method, target, body, id, now);
-                }
-            }
-        }
-        Ok(signed)
-    }
-
-    /// Whether the header `name` (lower case) carries what shows that a delivery is genuine.
-    #[must_use]
-    pub fn is_proof(&self, name: &str) -> bool {
-        match &self.scheme {
-            Scheme::Header(scheme) => scheme.is_proof(name),
-            Scheme::Token(scheme) => scheme.header() == name,
-            Scheme::Twilio(scheme) => scheme.headers().contains(&name),
-            Scheme::PayPal(scheme) => scheme.headers().contains(&name),
-            Scheme::AllOf(inner) | Scheme::AnyOf(inner) => inner.iter().any(|inner| inner.is_proof(name)),
-            Scheme::None | Scheme::Adyen(_) | Scheme::Mailgun(_) | Scheme::Client(_) => false,
-        }
-    }
-
-    /// Whether the whole body is signed, so that not a bit of it can change.
-    #[must_use]
-    pub fn signs_body(&self) -> bool {
-        match &self.scheme {
-            // With a client certificate, the connection vouches for all that comes over it.
-            Scheme::Header(_) | Scheme::Twilio(_) | Scheme::Client(_) => true,
-            // PayPal signs a checksum, which another body can have too.
-            Scheme::None | Scheme::Token(_) | Scheme::Adyen(_) | Scheme::Mailgun(_) | Scheme::PayPal(_) => {
-                false
-            }
-            Scheme::AllOf(inner) => inner.iter().any(Self::signs_body),
-            Scheme::AnyOf(inner) => inner.iter().all(Self::signs_body),
-        }
-    }
-
-    /// Whether the header `name` (lower case) is signed.
-    #[must_use]
-    pub fn signs_header(&self, name: &str) -> bool {
-        match &self.scheme {
-            Scheme::Header(scheme) => scheme.signs_header(name),
-            Scheme::PayPal(scheme) => scheme.headers().contains(&name),
-            Scheme::Client(_) => true,
-            Scheme::AllOf(inner) => inner.iter().any(|inner| inner.signs_header(name)),
-            Scheme::AnyOf(inner) => inner.iter().all(|inner| inner.signs_header(name)),
-            Scheme::None | Scheme::Token(_) | Scheme::Twilio(_) | Scheme::Adyen(_) | Scheme::Mailgun(_) => {
-                false
-            }
-        }
-    }
-
-    /// How many secrets it has, those of `all_of` and `any_of` included.
-    #[must_use]
-    pub fn secret_count(&self) -> usize {
-        match &self.scheme {
-            Scheme::None | Scheme::PayPal(_) | Scheme::Client(_) => 0,
-            Scheme::Header(scheme) => scheme.secret_count(),
-            Scheme::Token(scheme) => scheme.secret_count(),
-            Scheme::Twilio(scheme) => scheme.secret_count(),
-            Scheme::Adyen(scheme) => scheme.secret_count(),
-            Scheme::Mailgun(scheme) => scheme.secret_count(),
-            Scheme::AllOf(inner) | Scheme::AnyOf(inner) => inner.iter().map(Self::secret_count).sum(),
         }
     }
 

@@ -3,9 +3,9 @@
 use chrono::{DateTime, Utc};
 
 use super::config::{Encoding, PublicAlgorithm, SecretEncoding, VerifyConfigError};
-use super::engine::{Kind, Knobs};
 use super::key::{self, Dated};
 use super::knob_check::{self, bad};
+use super::knobs::{Kind, Knobs};
 use super::mac::{Mac, Tag};
 use super::public_key::{self, PublicKey};
 use super::refusal::SignError;

@@ -13,8 +13,8 @@ mod payment;
 use std::time::Duration;
 
 use super::config::{Encoding, Hash, PublicAlgorithm, SecretEncoding, TimestampUnit};
-use super::engine::{Kind, Knobs, TimestampKnob};
 use super::handshake::HandshakeKind;
+use super::knobs::{Kind, Knobs, TimestampKnob};
 use super::token::TokenPlace;
 use crate::envelope::EnvelopePreset;
 
