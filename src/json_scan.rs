@@ -14,6 +14,8 @@ mod strings;
 use std::borrow::Cow;
 use std::fmt;
 
+pub(crate) use check::DUPLICATE_KEY;
+
 use check::Checker;
 use strings::{inner, string_end, unescape};
 
@@ -103,6 +105,15 @@ impl<'a> JsonStr<'a> {
             }
         }
         None
+    }
+
+    /// The members of an object in order, each with its key as it was sent; none for other kinds.
+    pub fn members(self) -> impl Iterator<Item = (Self, Self)> {
+        let mut walker = Walker::enter(self, b'{');
+        std::iter::from_fn(move || {
+            let walker = walker.as_mut()?;
+            Some((Self(walker.next_value()?), Self(walker.next_value()?)))
+        })
     }
 
     /// The values of an array in order; none for other kinds.

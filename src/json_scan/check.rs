@@ -8,7 +8,7 @@ use super::{JsonFault, MAX_DEPTH};
 /// Up to so many keys, comparing each with each is faster than sorting.
 pub(super) const FEW_KEYS: usize = 48;
 
-pub(super) const DUPLICATE_KEY: &str = "an object has the same key twice";
+pub(crate) const DUPLICATE_KEY: &str = "an object has the same key twice";
 
 /// Reads a text once, from the front.
 pub(super) struct Checker<'a> {

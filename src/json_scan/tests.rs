@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::check::{DUPLICATE_KEY, FEW_KEYS};
+use super::check::FEW_KEYS;
 use super::*;
 
 fn fault(text: &str) -> &'static str {

@@ -9,6 +9,7 @@
 
 use async_trait::async_trait;
 
+use super::handler_answer::Mistake;
 use super::{FreshEvent, HandlerResult, StoreError, StoreErrorKind};
 use crate::event::EventKey;
 use crate::handler::{HandlerError, HandlerReply};
@@ -61,6 +62,12 @@ impl From<StoreError> for Failure {
         };
         let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
         Self::Event { permanent, reason }
+    }
+}
+
+impl From<Mistake> for Failure {
+    fn from(mistake: Mistake) -> Self {
+        Self::Event { permanent: false, reason: mistake.into_reason() }
     }
 }
 
@@ -132,10 +139,7 @@ fn answers(events: &[FreshEvent<'_>], replies: Replies) -> Result<Vec<Option<Han
         events.iter().enumerate().map(|(place, fresh)| (&fresh.event.key, place)).collect();
     for (key, reply) in replies {
         let Some(&place) = places.get(&key) else {
-            return Err(Failure::Event {
-                permanent: false,
-                reason: format!("the handler answered for event {:?}, which it was not given", key.event_id),
-            });
+            return Err(Mistake::stranger(&key.event_id).into());
         };
         answers[place] = Some(reply);
     }

@@ -10,6 +10,7 @@
 pub mod awaited;
 mod bisect;
 pub mod error;
+mod handler_answer;
 mod migration;
 pub mod outbox;
 pub mod postgres;

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
-use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, Executor, Row};
 
 use super::batch::PostgresBatch;
@@ -19,6 +18,7 @@ use crate::event::{Event, EventKey};
 use crate::handler::{HandlerConnection, HandlerReply, Step};
 use crate::source::{HandlerMask, Source};
 use crate::store::bisect::{self, Failure, Replies, Savepoints};
+use crate::store::handler_answer;
 use crate::store::visible_headers::visible_headers;
 use crate::store::{FreshEvent, HandlerResult, SqlHandler, StoreError};
 
@@ -47,6 +47,9 @@ const WATCHED: usize = 1;
 
 /// The rows that a statement returns, as `hooklatch.run_handlers` reads them.
 const SELECT_ANSWERS: &str = include_str!("sql/select_answers.sql");
+
+/// The SQLSTATE of `hooklatch.mistake_in_answers`, whose message says all.
+const MISTAKE_IN_ANSWERS: &str = "WH001";
 
 /// Plans a handler's statement, which finds what EXECUTE would find, without running it.
 pub(super) async fn check(store: &PostgresStore, handler: &SqlHandler) -> Result<(), StoreError> {
@@ -238,22 +241,20 @@ fn results(events: &[FreshEvent<'_>], told: &[PgRow]) -> Result<Vec<HandlerResul
 
 /// Whether a handler's failure is permanent, and its reason.
 pub(super) fn failure(code: &str, message: &str) -> (bool, String) {
-    (classify::is_permanent(code), format!("{message} (SQLSTATE {code})"))
+    let reason = match code {
+        MISTAKE_IN_ANSWERS => message.to_owned(),
+        _ => format!("{message} (SQLSTATE {code})"),
+    };
+    (classify::is_permanent(code), reason)
 }
 
 /// The answer that a statement returned for an event. The function has checked that it is one.
 fn reply(row: &PgRow) -> Result<HandlerReply, sqlx::Error> {
-    let headers: Option<Json<serde_json::Map<String, serde_json::Value>>> = row.try_get("headers")?;
-    let headers = headers.into_iter().flat_map(|Json(headers)| headers).map(|(name, value)| {
-        let value = match value {
-            serde_json::Value::String(text) => text,
-            other => other.to_string(),
-        };
-        (name.to_ascii_lowercase(), value)
-    });
+    let headers: Option<&str> = row.try_get("headers")?;
+    let headers = headers.map_or_else(|| Ok(Vec::new()), handler_answer::headers);
     Ok(HandlerReply {
         status: row.try_get::<Option<i32>, _>("status")?.and_then(|status| u16::try_from(status).ok()),
-        headers: headers.collect(),
+        headers: headers.map_err(|_| unreadable("the headers of a handler's answer"))?,
         body: row.try_get::<Option<String>, _>("body")?.map(String::into_bytes),
     })
 }

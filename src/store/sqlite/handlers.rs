@@ -117,12 +117,17 @@ async fn run_sql(
         for (fresh, ordinal) in events.iter().zip(first + at * MAX_ROWS + 1..) {
             run = bind_row(run, fresh, ordinal, handler);
         }
-        let answers = run.fetch_all(&mut *connection).await.map_err(classify::handlers(RUNNING))?;
-        for row in &answers {
-            if let Some((event_id, reply)) = answers::read(row)? {
-                replies.push((EventKey { consumer: source.consumer.clone(), event_id }, reply));
-            }
+        let rows = run.fetch_all(&mut *connection).await.map_err(classify::handlers(RUNNING))?;
+        if rows.is_empty() {
+            continue;
         }
+        let given = events.iter().map(|fresh| &*fresh.event.key.event_id).collect();
+        let answered = answers::read_all(&rows, &given)?;
+        replies.extend(
+            answered
+                .into_iter()
+                .map(|(event_id, reply)| (EventKey { consumer: source.consumer.clone(), event_id }, reply)),
+        );
     }
     Ok(replies)
 }

@@ -101,6 +101,8 @@ claims! {
         the_last_answer_of_an_event_counts,
         rows_without_an_event_id_answer_nothing,
         an_answer_http_does_not_allow_fails_for_now,
+        the_same_values_are_answers_on_every_store,
+        accepted_answers_are_the_same_on_every_store,
     ]
     dead_letters [
         a_dead_letter_comes_back_byte_for_byte,
