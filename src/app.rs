@@ -206,6 +206,14 @@ pub async fn open_store(database: &Database, clock: Clock) -> Result<Arc<dyn Sto
         .map_err(|cause| AppError::Database { url: database.url.to_string(), cause })
 }
 
+/// Whether [`open_store`] would make the database's file, and could. Makes nothing; what is in the way is said
+/// by who opens it.
+#[must_use]
+pub fn would_make_database(database: &Database) -> bool {
+    let url = &database.url;
+    url.dialect() == Dialect::Sqlite && SqliteStore::is_to_be_made(url.expose()).unwrap_or(false)
+}
+
 /// As [`open_store`]; a database elsewhere that does not answer now is waited for.
 async fn open_or_await(
     database: &Database,

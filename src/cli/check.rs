@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use clap::Args;
 
+use crate::app::would_make_database;
 use crate::clock::Clock;
 use crate::config::duration::show;
 use crate::config::{Config, SourceConfig};
@@ -25,6 +26,9 @@ use super::failure::{Failure, causes};
 const CLOCKS_MAY_DIFFER: Duration = Duration::from_secs(1);
 /// How long the database may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why handlers are not checked, most often.
+const MIGRATIONS_MISSING: &str = "migrations are missing";
 
 /// Check the configuration, the database, every handler and every destination, without starting anything
 /// or sending a message.
@@ -84,13 +88,17 @@ impl Check {
             );
         }
         about_queues(&config, &mut findings).await;
-        match tokio::time::timeout(PATIENCE, Workplace::open(&self.file)).await {
-            Ok(Ok(place)) => {
-                about_database(&place, &mut findings).await;
-                place.store.close().await;
+        if would_make_database(&config.database) {
+            about_missing_file(&config, &mut findings);
+        } else {
+            match tokio::time::timeout(PATIENCE, Workplace::open(&self.file)).await {
+                Ok(Ok(place)) => {
+                    about_database(&place, &mut findings).await;
+                    place.store.close().await;
+                }
+                Ok(Err(failure)) => findings.say(Verdict::Bad, "database", &failure.to_string()),
+                Err(_) => findings.say(Verdict::Bad, "database", &no_answer(&config)),
             }
-            Ok(Err(failure)) => findings.say(Verdict::Bad, "database", &failure.to_string()),
-            Err(_) => findings.say(Verdict::Bad, "database", &no_answer(&config)),
         }
         if findings.bad == 0 { Ok(()) } else { Err(Failure::said()) }
     }
@@ -229,6 +237,18 @@ async fn about_queues(config: &Config, findings: &mut Findings) {
     }
 }
 
+fn about_missing_file(config: &Config, findings: &mut Findings) {
+    let url = &config.database.url;
+    if config.database.auto_migrate {
+        let what = format!("{url} is not there yet; `serve` will create it, and so will `migrate`");
+        findings.say(Verdict::Look, "database", &what);
+    } else {
+        let what = format!("{url} is not there yet; run `hooklatch migrate`, which creates it");
+        findings.say(Verdict::Bad, "database", &what);
+    }
+    handlers_not_checked(config, "there is no database yet", findings);
+}
+
 async fn about_database(place: &Workplace, findings: &mut Findings) {
     let store = &*place.store;
     let url = place.config.database.url.to_string();
@@ -246,13 +266,19 @@ async fn about_database(place: &Workplace, findings: &mut Findings) {
     match prepare_schema(store, false).await {
         Ok(()) => findings.say(Verdict::Good, "migrations", "all are applied"),
         Err(SchemaError::Pending(names)) if place.config.database.auto_migrate => {
-            return findings.say(
-                Verdict::Look,
-                "migrations",
-                &format!("{} are missing; `serve` will apply them. Handlers were not checked", names.len()),
-            );
+            let what = format!("{} are missing; `serve` will apply them", names.len());
+            findings.say(Verdict::Look, "migrations", &what);
+            return handlers_not_checked(&place.config, MIGRATIONS_MISSING, findings);
         }
-        Err(error) => return findings.say(Verdict::Bad, "migrations", &causes(&error)),
+        Err(error) => {
+            findings.say(Verdict::Bad, "migrations", &causes(&error));
+            let why = match error {
+                SchemaError::Pending(_) => MIGRATIONS_MISSING,
+                SchemaError::Newer(_) => "the database is newer than this program",
+                SchemaError::Store(_) => "the database's schema could not be read",
+            };
+            return handlers_not_checked(&place.config, why, findings);
+        }
     }
     about_handlers(place, findings).await;
 }
@@ -295,6 +321,19 @@ async fn about_handlers(place: &Workplace, findings: &mut Findings) {
                 Err(error) => findings.say(Verdict::Bad, &about, &causes(&error)),
             }
         }
+    }
+}
+
+/// They may use our tables and functions, so without these nothing could be said of them.
+fn handlers_not_checked(config: &Config, why: &str, findings: &mut Findings) {
+    let sources = config.run_time_sources();
+    let handlers = sources.iter().flat_map(|source| &source.handlers);
+    let count = handlers.filter(|binding| matches!(binding.step, Step::Sql(_))).count();
+    if count > 0 {
+        let what = format!(
+            "NOT CHECKED, because {why}: {count} with sql; run `hooklatch check` again when the schema is there"
+        );
+        findings.say(Verdict::Look, "handlers", &what);
     }
 }
 

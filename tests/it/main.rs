@@ -4,6 +4,7 @@ mod support;
 
 mod black_box;
 mod brokers;
+mod check;
 mod dependencies_record;
 mod deployment;
 mod examples;

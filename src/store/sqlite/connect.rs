@@ -14,7 +14,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use super::SqliteStore;
 use super::checkpoint::{self, Checkpointer};
 use super::writer::Writer;
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Connections for readers: the readiness probe, gauges and an operator's questions.
@@ -53,6 +53,26 @@ impl SqliteStore {
             .connect_lazy_with(options.clone().read_only(true));
         let checkpointer = Checkpointer::start(options, writer.clone());
         Ok(Self { clock, writer, readers, checkpointer })
+    }
+
+    /// Whether the file that `url` names is still to be made, and can be; makes nothing.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect), as far as a file that is not there can tell.
+    pub fn is_to_be_made(url: &str) -> Result<bool, StoreError> {
+        let options = options(url)?;
+        let path = options.get_filename();
+        if path.exists() {
+            return Ok(false);
+        }
+        // Under another name: somebody may be about to make the file.
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(format!(".{}", clock::new_id()));
+        let beside = Path::new(&beside);
+        create(beside)?;
+        std::fs::remove_file(beside)
+            .map(|()| true)
+            .map_err(|error| refusal(format!("{}: {error}", beside.display())))
     }
 }
 
