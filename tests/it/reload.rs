@@ -102,6 +102,8 @@ on_both_stores! {
         app.edit_config(|text| text.replace("name = \"signed\"", "name = \"signed"));
         app.logs("the configuration in use stays", 1).await;
         metric(&app, "hooklatch_last_reload_successful{what=\"configuration\"} 0").await;
+        // It serves, so that nobody should take it out of service.
+        assert_eq!(app.send(&Request::new("GET", "/readyz")).await.status, 200);
         // With an expiry in the past it would accept nobody; a missing file says so.
         app.edit_config(|text| text.replace("name = \"signed", "name = \"signed\"").replace(&reference, "\"file:/nowhere\""));
         app.logs("/nowhere cannot be read", 1).await;
