@@ -14,18 +14,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::support::app::TestApp;
+use crate::support::database::table;
 use crate::support::{Backend, Setup, TestDatabase};
 
 const POLL: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The table's name as somebody else writes it.
-fn table(backend: Backend, name: &str) -> String {
-    match backend {
-        Backend::Sqlite => name.to_owned(),
-        Backend::Postgres => format!("hooklatch.{name}"),
-    }
-}
 
 /// A destination `bus`; `more` are further lines. Its pauses are so short that a broker which is slow to start
 /// would use up the attempts that last for days with pauses as they are by default.

@@ -14,18 +14,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::support::app::TestApp;
+use crate::support::database::table;
 use crate::support::{Backend, Setup, TestDatabase};
 
 const POLL: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The table's name as somebody else writes it.
-fn table(backend: Backend, name: &str) -> String {
-    match backend {
-        Backend::Sqlite => name.to_owned(),
-        Backend::Postgres => format!("hooklatch.{name}"),
-    }
-}
 
 /// A destination `crm`; `more` are further lines.
 fn crm(url: &str, more: &str) -> String {

@@ -18,6 +18,14 @@ pub(crate) enum Backend {
     Postgres,
 }
 
+/// The name of one of hooklatch's tables, as somebody else writes it.
+pub(crate) fn table(backend: Backend, name: &str) -> String {
+    match backend {
+        Backend::Sqlite => name.to_owned(),
+        Backend::Postgres => format!("hooklatch.{name}"),
+    }
+}
+
 /// What the sources of the tests write to. One statement is legal in both dialects.
 const BUSINESS_TABLES: &[&str] = &[
     "CREATE TABLE effects (source text NOT NULL, event_id text NOT NULL, amount bigint CHECK (amount >= 0))",
@@ -155,11 +163,7 @@ impl TestDatabase {
 
     /// How many rows a table of hooklatch has.
     pub(crate) async fn rows(&self, table: &str) -> i64 {
-        let schema = match self.backend {
-            Backend::Sqlite => "",
-            Backend::Postgres => "hooklatch.",
-        };
-        self.number(&format!("SELECT count(*) FROM {schema}{table}")).await
+        self.number(&format!("SELECT count(*) FROM {}", self::table(self.backend, table))).await
     }
 
     /// How often this event took effect, whatever its source.
