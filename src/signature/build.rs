@@ -190,17 +190,12 @@ fn single(config: &VerifyConfig, material: &Material) -> Result<(&'static str, S
         return Ok((preset.scheme, of_preset(preset, config, material)?));
     };
     let scheme = match name {
-        HMAC => {
+        HMAC | HASH => {
             let own = ["hash", "url", "secret_encoding", "secret_prefix"];
-            refuse_foreign_knobs(config, HMAC, |key| ENGINE_KNOBS.contains(&key) || own.contains(&key))?;
-            let kind = Kind::Hmac(config.hash.unwrap_or(Hash::Sha256));
-            header(HeaderScheme::new(HMAC, &written_out(config, kind)?, secrets)?)
-        }
-        HASH => {
-            let own = ["hash", "url", "secret_encoding", "secret_prefix"];
-            refuse_foreign_knobs(config, HASH, |key| ENGINE_KNOBS.contains(&key) || own.contains(&key))?;
-            let kind = Kind::Hash(config.hash.unwrap_or(Hash::Sha256));
-            header(HeaderScheme::new(HASH, &written_out(config, kind)?, secrets)?)
+            refuse_foreign_knobs(config, name, |key| ENGINE_KNOBS.contains(&key) || own.contains(&key))?;
+            let hash = config.hash.unwrap_or(Hash::Sha256);
+            let kind = if name == HMAC { Kind::Hmac(hash) } else { Kind::Hash(hash) };
+            header(HeaderScheme::new(name, &written_out(config, kind)?, secrets)?)
         }
         PUBLIC_KEY => {
             let own = ["algorithm", "url"];
