@@ -20,10 +20,8 @@ pub(super) struct Migrate {
 
 impl Migrate {
     pub(super) async fn run(self) -> Result<(), Failure> {
-        let place = Workplace::open(&self.file).await?;
-        let result = if self.status { show(&place).await } else { apply(&place).await };
-        place.store.close().await;
-        result
+        let work = async |place: &Workplace| if self.status { show(place).await } else { apply(place).await };
+        Workplace::visit(&self.file, work).await
     }
 }
 

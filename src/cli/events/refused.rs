@@ -38,10 +38,7 @@ pub(in super::super) struct Refused {
 
 impl Refused {
     pub(super) async fn run(self) -> Result<(), Failure> {
-        let place = Workplace::open(&self.file).await?;
-        let result = self.list(&place).await;
-        place.store.close().await;
-        result
+        Workplace::visit(&self.file, async |place| self.list(place).await).await
     }
 
     async fn list(&self, place: &Workplace) -> Result<(), Failure> {
