@@ -7,11 +7,13 @@
 //! (`reload`).
 //!
 //! Stop (SIGTERM, SIGINT): `/readyz` says 503; the public listener closes and answers what it has
-//! begun, and no more messages are taken from queues; the inbox settles what waits; the ledger writes what it holds; the private listener closes;
-//! the relay finishes what is on its way and gives back the rest, and the pruner ends; the database is
-//! closed. Each step has a time limit. A second signal
-//! ends the process at once. A part that ends on its own is a crash: the rest stops in order and the
+//! begun, and no more messages are taken from queues; the inbox settles what waits; the ledger writes
+//! what it holds; the private listener closes; the relay finishes what is on its way and gives back the
+//! rest, and the pruner ends; the database is closed. Each step has a time limit. A second signal ends
+//! the process at once. A part that ends on its own is a crash: the rest stops in order and the
 //! exit code says so.
+//!
+//! `schema` is about the database at start, `signals` about what the process answers to.
 
 mod schema;
 mod signals;

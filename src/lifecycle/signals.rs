@@ -34,7 +34,8 @@ impl Signals {
         self.hangup.take()
     }
 
-    /// Waits for the next one that ends the process and returns its name and the exit code of who does not wait any more.
+    /// Waits for the next one that ends the process; returns its name, and the exit code of who does not
+    /// wait any more.
     pub(super) async fn next(&mut self) -> (&'static str, i32) {
         tokio::select! {
             _ = self.interrupt.recv() => ("SIGINT", EXIT_SIGINT),
