@@ -1,34 +1,19 @@
 //! `hooklatch check`: would `serve` work here? One line a question, with the way out.
 
-use std::fmt;
-use std::time::Duration;
+mod database;
+mod sources;
 
-use chrono::{DateTime, Utc};
+use std::fmt;
+
 use clap::Args;
 
-use crate::app::would_make_database;
 use crate::clock::Clock;
-use crate::config::duration::show;
-use crate::config::{Config, SourceConfig};
-use crate::envelope::Locator;
-use crate::handler::Step;
-use crate::lifecycle::{SchemaError, prepare_schema};
+use crate::config::Config;
 use crate::outbox::destination;
-use crate::signature::HandshakeKind;
-use crate::source::ReplayGuard;
 use crate::tls::{Freshness, Material};
 
-use super::config_file::{ConfigFile, Workplace};
+use super::config_file::ConfigFile;
 use super::failure::{Failure, causes};
-
-/// How far our clock may be from the database's before somebody should look. Signatures are judged
-/// by our clock, expiry by the database's.
-const CLOCKS_MAY_DIFFER: Duration = Duration::from_secs(1);
-/// How long the database may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Why handlers are not checked, most often.
-const MIGRATIONS_MISSING: &str = "migrations are missing";
 
 /// Check the configuration, the database, every handler and every destination, without starting anything
 /// or sending a message.
@@ -78,7 +63,7 @@ impl Check {
         findings.say(Verdict::Good, "configuration", &self.file.name());
         findings.say(Verdict::Good, "retention", "no window contradicts another");
         about_certificates(&config, &mut findings);
-        about_sources(&config, &mut findings);
+        sources::about(&config, &mut findings);
         about_destinations(&config, &mut findings).await;
         for warning in &config.warnings {
             findings.say(
@@ -88,18 +73,7 @@ impl Check {
             );
         }
         about_queues(&config, &mut findings).await;
-        if would_make_database(&config.database) {
-            about_missing_file(&config, &mut findings);
-        } else {
-            match tokio::time::timeout(PATIENCE, Workplace::open(&self.file)).await {
-                Ok(Ok(place)) => {
-                    about_database(&place, &mut findings).await;
-                    place.store.close().await;
-                }
-                Ok(Err(failure)) => findings.say(Verdict::Bad, "database", &failure.to_string()),
-                Err(_) => findings.say(Verdict::Bad, "database", &no_answer(&config)),
-            }
-        }
+        database::about(&self.file, &config, &mut findings).await;
         if findings.bad == 0 { Ok(()) } else { Err(Failure::said()) }
     }
 }
@@ -119,93 +93,6 @@ fn about_certificates(config: &Config, findings: &mut Findings) {
             }
             Err(error) => findings.say(Verdict::Bad, key, &causes(&error)),
         }
-    }
-}
-
-fn about_sources(config: &Config, findings: &mut Findings) {
-    if config.sources.is_empty() {
-        findings.say(
-            Verdict::Look,
-            "sources",
-            "there is none; every delivery would be answered 404. Add a [[source]]",
-        );
-    }
-    for source in &config.sources {
-        let section = &source.section;
-        let about = format!("source {}", section.name);
-        if source.queue.is_none() && source.source.verifier.scheme() == "none" {
-            findings.say(
-                Verdict::Look,
-                &about,
-                "deliveries are not verified: whoever reaches the port can send events",
-            );
-        }
-        if section.handler.is_empty() {
-            findings.say(
-                Verdict::Look,
-                &about,
-                "it has no [[source.handler]]: every event is recorded and ignored",
-            );
-        }
-        about_retries(config, source, &about, findings);
-        about_replays(config, source, &about, findings);
-        let verifier = &source.source.verifier;
-        if verifier.handshake_kind() == HandshakeKind::Meta
-            && section.verify.as_ref().is_some_and(|verify| verify.handshake_token.is_none())
-        {
-            findings.say(
-                Verdict::Look,
-                &about,
-                "there is no verify.handshake_token, so the sender's question whether the address is ours is not answered",
-            );
-        }
-    }
-}
-
-/// Does the memory of events outlast the sender's retries?
-fn about_retries(config: &Config, source: &SourceConfig, about: &str, findings: &mut Findings) {
-    let remembered = show(config.retention.processed_events);
-    let known =
-        source.section.retry_horizon.or_else(|| source.section.verify.as_ref()?.preset()?.retry_horizon);
-    let what = match known {
-        // A shorter memory is an error of the configuration.
-        Some(horizon) => {
-            format!("event keys are remembered for {remembered}, the sender retries for {}", show(horizon))
-        }
-        None => format!(
-            "event keys are remembered for {remembered}; how long the sender retries is not known, retry_horizon says it"
-        ),
-    };
-    findings.say(Verdict::Good, about, &what);
-}
-
-/// What can whoever captured a delivery do with it?
-fn about_replays(config: &Config, source: &SourceConfig, about: &str, findings: &mut Findings) {
-    let (verifier, envelope) = (&source.source.verifier, &source.source.envelope);
-    if !verifier.signs_body() {
-        return;
-    }
-    let remembered = config.retention.processed_events;
-    let window = verifier.replay_window();
-    let how_long = window.map_or_else(|| "for ever".to_owned(), |window| format!("for {}", show(window)));
-    let unsigned = |place: &Locator| place.headers().iter().any(|name| !verifier.signs_header(name));
-    let tells_age = envelope.event_time.as_ref().is_some_and(|place| !unsigned(place));
-    match window {
-        Some(window) if remembered < window => findings.say(Verdict::Look, about, &format!(
-            "a captured delivery verifies {how_long}, longer than event keys are remembered; lengthen retention.processed_events"
-        )),
-        None if !tells_age => findings.say(Verdict::Look, about, &format!(
-            "a captured delivery verifies {how_long}, but event keys are forgotten after {}, and then it would take effect again; name an event_time that is signed, and older events are not applied, or lengthen retention.processed_events",
-            show(remembered),
-        )),
-        _ => {}
-    }
-    if let Some(place) = envelope.event_id.as_slice().iter().find(|place| unsigned(place))
-        && source.section.replay_guard == ReplayGuard::None
-    {
-        findings.say(Verdict::Look, about, &format!(
-            "the event id is in {place}, which is not signed: a captured delivery can be sent again under another id, {how_long}; replay_guard = \"body\" lets each body take effect once, event_id with places in the body is better still"
-        ));
     }
 }
 
@@ -235,112 +122,4 @@ async fn about_queues(config: &Config, findings: &mut Findings) {
             Err(reason) => findings.say(Verdict::Bad, &about, &reason),
         }
     }
-}
-
-fn about_missing_file(config: &Config, findings: &mut Findings) {
-    let url = &config.database.url;
-    if config.database.auto_migrate {
-        let what = format!("{url} is not there yet; `serve` will create it, and so will `migrate`");
-        findings.say(Verdict::Look, "database", &what);
-    } else {
-        let what = format!("{url} is not there yet; run `hooklatch migrate`, which creates it");
-        findings.say(Verdict::Bad, "database", &what);
-    }
-    handlers_not_checked(config, "there is no database yet", findings);
-}
-
-async fn about_database(place: &Workplace, findings: &mut Findings) {
-    let store = &*place.store;
-    let url = place.config.database.url.to_string();
-    let asked = place.clock.now();
-    match tokio::time::timeout(PATIENCE, store.now()).await {
-        Ok(Ok(theirs)) => {
-            findings.say(Verdict::Good, "database", &format!("{url} answers"));
-            about_clocks(asked, theirs, place.clock.now(), findings);
-        }
-        Ok(Err(error)) => {
-            return findings.say(Verdict::Bad, "database", &format!("{url}: {}", causes(&error)));
-        }
-        Err(_) => return findings.say(Verdict::Bad, "database", &no_answer(&place.config)),
-    }
-    match prepare_schema(store, false).await {
-        Ok(()) => findings.say(Verdict::Good, "migrations", "all are applied"),
-        Err(SchemaError::Pending(names)) if place.config.database.auto_migrate => {
-            let what = format!("{} are missing; `serve` will apply them", names.len());
-            findings.say(Verdict::Look, "migrations", &what);
-            return handlers_not_checked(&place.config, MIGRATIONS_MISSING, findings);
-        }
-        Err(error) => {
-            findings.say(Verdict::Bad, "migrations", &causes(&error));
-            let why = match error {
-                SchemaError::Pending(_) => MIGRATIONS_MISSING,
-                SchemaError::Newer(_) => "the database is newer than this program",
-                SchemaError::Store(_) => "the database's schema could not be read",
-            };
-            return handlers_not_checked(&place.config, why, findings);
-        }
-    }
-    about_handlers(place, findings).await;
-}
-
-fn about_clocks(
-    asked: DateTime<Utc>,
-    theirs: DateTime<Utc>,
-    answered: DateTime<Utc>,
-    findings: &mut Findings,
-) {
-    // Their reading was taken somewhere between our two.
-    let difference = if theirs < asked {
-        asked - theirs
-    } else if theirs > answered {
-        theirs - answered
-    } else {
-        chrono::TimeDelta::zero()
-    };
-    let milliseconds = difference.num_milliseconds();
-    if difference.to_std().is_ok_and(|difference| difference <= CLOCKS_MAY_DIFFER) {
-        findings.say(
-            Verdict::Good,
-            "clocks",
-            &format!("this machine and the database differ by {milliseconds} ms"),
-        );
-    } else {
-        findings.say(Verdict::Look, "clocks", &format!(
-            "this machine and the database differ by {milliseconds} ms; synchronise them, signatures are judged by this clock"
-        ));
-    }
-}
-
-async fn about_handlers(place: &Workplace, findings: &mut Findings) {
-    for source in place.config.run_time_sources() {
-        for (number, binding) in source.handlers.iter().enumerate() {
-            let Step::Sql(handler) = &binding.step else { continue };
-            let about = format!("source {} handler {}", source.name, number + 1);
-            match place.store.check_handler(handler).await {
-                Ok(()) => findings.say(Verdict::Good, &about, "the database accepts the statement"),
-                Err(error) => findings.say(Verdict::Bad, &about, &causes(&error)),
-            }
-        }
-    }
-}
-
-/// They may use our tables and functions, so without these nothing could be said of them.
-fn handlers_not_checked(config: &Config, why: &str, findings: &mut Findings) {
-    let sources = config.run_time_sources();
-    let handlers = sources.iter().flat_map(|source| &source.handlers);
-    let count = handlers.filter(|binding| matches!(binding.step, Step::Sql(_))).count();
-    if count > 0 {
-        let what = format!(
-            "NOT CHECKED, because {why}: {count} with sql; run `hooklatch check` again when the schema is there"
-        );
-        findings.say(Verdict::Look, "handlers", &what);
-    }
-}
-
-fn no_answer(config: &Config) -> String {
-    format!(
-        "{} did not answer within {} s; check host, port and firewall, or database.url",
-        config.database.url,
-        PATIENCE.as_secs()
-    )
 }
