@@ -9,8 +9,9 @@ use crate::outbox::destination::{self, Meaning};
 use crate::store::outbox::{Backlog, DestinationState, Message};
 
 use super::Failure;
-use super::config_file::{ConfigFile, Workplace};
+use super::config_file::ConfigFile;
 use super::table;
+use super::workplace::Workplace;
 
 /// Look at destinations; pause, resume or try one.
 #[derive(Debug, Subcommand)]

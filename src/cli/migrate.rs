@@ -5,8 +5,9 @@ use clap::Args;
 use crate::store::MigrationStatus;
 
 use super::Failure;
-use super::config_file::{ConfigFile, Workplace};
+use super::config_file::ConfigFile;
 use super::table;
+use super::workplace::Workplace;
 
 /// Apply the migrations that are missing. Safe to run from several machines at once.
 #[derive(Debug, Args)]

@@ -20,6 +20,7 @@ mod selection;
 mod send;
 mod serve;
 mod table;
+mod workplace;
 
 use std::process::ExitCode;
 

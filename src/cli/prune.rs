@@ -10,8 +10,9 @@ use crate::pruner::prune_round;
 use crate::store::Prunable;
 
 use super::Failure;
-use super::config_file::{ConfigFile, Workplace};
+use super::config_file::ConfigFile;
 use super::table;
+use super::workplace::Workplace;
 
 const BAR: &str = "{msg:18} {bar:40} {human_pos}/{human_len} rows {per_sec} {eta}";
 

@@ -7,9 +7,10 @@ use clap::Args;
 use crate::event::EventKey;
 use crate::inbox::TRUSTED_FOR;
 
-use super::super::config_file::{ConfigFile, Workplace};
+use super::super::config_file::ConfigFile;
 use super::super::failure::Failure;
 use super::super::selection::confirm;
+use super::super::workplace::Workplace;
 
 /// Forget that an event was processed: its next delivery is new and takes effect again.
 #[derive(Debug, Args)]

@@ -8,9 +8,10 @@ use crate::config::duration;
 use crate::inbox::outcome::Outcome;
 use crate::store::{LedgerEntry, LedgerFilter};
 
-use super::super::config_file::{ConfigFile, Workplace};
+use super::super::config_file::ConfigFile;
 use super::super::failure::Failure;
 use super::super::table;
+use super::super::workplace::Workplace;
 
 /// List what arrived and what became of it, newest first, duplicates included.
 #[derive(Debug, Args)]

@@ -5,9 +5,10 @@ use clap::Args;
 use crate::inbox::outcome::Outcome;
 use crate::store::{LedgerEntry, LedgerFilter};
 
-use super::super::config_file::{ConfigFile, Workplace};
+use super::super::config_file::ConfigFile;
 use super::super::failure::Failure;
 use super::super::table;
+use super::super::workplace::Workplace;
 use super::list::{as_json, since};
 
 /// What became of deliveries of which nothing was kept, by their senders' doing.

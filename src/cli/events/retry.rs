@@ -12,10 +12,11 @@ use crate::outbox::Hints;
 use crate::store::DeadLetter;
 use crate::telemetry::metrics::Metrics;
 
-use super::super::config_file::{ConfigFile, Workplace};
+use super::super::config_file::ConfigFile;
 use super::super::failure::{Failure, causes};
 use super::super::selection::agreed;
 use super::super::table;
+use super::super::workplace::Workplace;
 use super::letters::Chosen;
 
 /// Apply dead letters again, now that what stood in their way is gone.

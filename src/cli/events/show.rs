@@ -6,9 +6,10 @@ use serde_json::json;
 
 use crate::store::{DeadLetter, DeadLetterFilter, EventRecord, LedgerEntry, LedgerFilter};
 
-use super::super::config_file::{ConfigFile, Workplace};
+use super::super::config_file::ConfigFile;
 use super::super::failure::Failure;
 use super::super::table;
+use super::super::workplace::Workplace;
 use super::list;
 
 /// The newest deliveries that are shown.

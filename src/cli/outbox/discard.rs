@@ -3,9 +3,10 @@
 use clap::Args;
 use uuid::Uuid;
 
-use super::super::config_file::{ConfigFile, Workplace};
+use super::super::config_file::ConfigFile;
 use super::super::failure::Failure;
 use super::super::selection::{agreed, work_off};
+use super::super::workplace::Workplace;
 use super::chosen::Chosen;
 
 /// Delete messages that were not sent. Their bodies are gone then; what waited for them goes on.

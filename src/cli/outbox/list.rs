@@ -5,9 +5,10 @@ use serde_json::json;
 
 use crate::store::outbox::{MessageFilter, MessageRecord, MessageState};
 
-use super::super::config_file::{ConfigFile, Workplace};
+use super::super::config_file::ConfigFile;
 use super::super::failure::Failure;
 use super::super::table;
+use super::super::workplace::Workplace;
 
 /// List messages in the order in which they were written; those that were sent only with --state sent.
 #[derive(Debug, Args)]

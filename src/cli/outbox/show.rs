@@ -8,9 +8,10 @@ use uuid::Uuid;
 
 use crate::store::outbox::{AttemptRecord, MessageFilter, MessageRecord};
 
-use super::super::config_file::{ConfigFile, Workplace};
+use super::super::config_file::ConfigFile;
 use super::super::failure::Failure;
 use super::super::table;
+use super::super::workplace::Workplace;
 use super::list::{as_json, last_answer};
 
 /// Show a message and every attempt that failed.
