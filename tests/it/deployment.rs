@@ -43,6 +43,7 @@ async fn every_metric_of_the_alerts_exists() {
     let more = format!("{queue}{destination}");
     let setup = Setup::new(Backend::Sqlite).set("http.tls", &tls).and_source(&more);
     let app = setup.start_on(database).await;
+    app.logs("no messages are taken", 1).await;
     let exposed = app.admin_get("/metrics").await.text();
     let rules = read("deploy/prometheus/hooklatch.rules.yaml");
     let mut named: Vec<&str> = rules
