@@ -15,9 +15,10 @@ use crate::lifecycle::{SchemaError, prepare_schema};
 use crate::outbox::destination;
 use crate::signature::HandshakeKind;
 use crate::source::ReplayGuard;
+use crate::store::sqlite;
 use crate::tls::{Freshness, Material};
 
-use super::config_file::{ConfigFile, Workplace};
+use super::config_file::{ConfigFile, Workplace, missing_file};
 use super::failure::{Failure, causes};
 
 /// How far our clock may be from the database's before somebody should look. Signatures are judged
@@ -60,10 +61,14 @@ struct Findings {
 
 impl Findings {
     fn say(&mut self, verdict: Verdict, about: &str, what: &str) {
-        println!("{verdict} {about}: {}", what.replace('\n', "\n    "));
+        say!("{verdict} {about}: {}", what.replace('\n', "\n    "));
         if verdict == Verdict::Bad {
             self.bad += 1;
         }
+    }
+
+    fn verdict(&self) -> Result<(), Failure> {
+        if self.bad == 0 { Ok(()) } else { Err(Failure::said()) }
     }
 }
 
@@ -84,7 +89,22 @@ impl Check {
             );
         }
         about_queues(&config, &mut findings).await;
-        match tokio::time::timeout(PATIENCE, Workplace::open(&self.file)).await {
+        if let Some(path) = missing_file(&config) {
+            if let Err(error) = sqlite::try_to_make(&path) {
+                findings.say(Verdict::Bad, "database", &causes(&error));
+                return findings.verdict();
+            }
+            findings.say(
+                Verdict::Look,
+                "database",
+                &format!(
+                    "{} is not there yet; `serve` or `migrate` makes it. Handlers were not checked",
+                    path.display()
+                ),
+            );
+            return findings.verdict();
+        }
+        match tokio::time::timeout(PATIENCE, Workplace::open_or_make(&self.file)).await {
             Ok(Ok(place)) => {
                 about_database(&place, &mut findings).await;
                 place.store.close().await;
@@ -92,7 +112,7 @@ impl Check {
             Ok(Err(failure)) => findings.say(Verdict::Bad, "database", &failure.to_string()),
             Err(_) => findings.say(Verdict::Bad, "database", &no_answer(&config)),
         }
-        if findings.bad == 0 { Ok(()) } else { Err(Failure::said()) }
+        findings.verdict()
     }
 }
 

@@ -8,10 +8,11 @@ use clap::Args;
 use crate::app;
 use crate::clock::Clock;
 use crate::config::{Config, Environment};
+use crate::lifecycle::prepare_schema;
 use crate::reload::Origin;
-use crate::store::Store;
+use crate::store::{Store, sqlite};
 
-use super::Failure;
+use super::failure::{Failure, causes};
 
 /// What is read when nothing is named and it is there.
 const USUAL_FILE: &str = "hooklatch.toml";
@@ -57,7 +58,26 @@ pub(super) struct Workplace {
 }
 
 impl Workplace {
+    /// For those who work with what is there: the database must exist, and its schema be this program's.
     pub(super) async fn open(file: &ConfigFile) -> Result<Self, Failure> {
+        // Opened, the file would be there, empty, in whatever directory somebody happens to be.
+        if let Some(path) = missing_file(&file.load()?) {
+            return Err(Failure::new(format!(
+                "there is no database {}: is this the directory that hooklatch runs in? `serve` or `migrate` makes it (configuration: {})",
+                path.display(),
+                file.name(),
+            )));
+        }
+        let place = Self::open_or_make(file).await?;
+        if let Err(error) = prepare_schema(&*place.store, false).await {
+            place.store.close().await;
+            return Err(Failure::new(causes(&error)));
+        }
+        Ok(place)
+    }
+
+    /// For those who make a database: it need not be there.
+    pub(super) async fn open_or_make(file: &ConfigFile) -> Result<Self, Failure> {
         let config = file.load()?;
         let clock = Clock::system();
         let store = app::open_store(&config.database, clock.clone()).await?;
@@ -87,9 +107,29 @@ impl Workplace {
     /// The dedup scope of a source.
     pub(super) fn consumer_of(&self, source: &str) -> Result<String, Failure> {
         let found = self.config.sources.iter().find(|known| known.section.name == source);
-        found.map(|source| source.section.consumer().to_owned()).ok_or_else(|| {
-            let names: Vec<_> = self.config.sources.iter().map(|source| &*source.section.name).collect();
-            Failure::usage(format!("there is no source {source:?}; there are {}", names.join(", ")))
-        })
+        found
+            .map(|source| source.section.consumer().to_owned())
+            .ok_or_else(|| no_source(&self.config, source))
     }
+}
+
+/// The file of a SQLite database that nobody has made yet.
+pub(super) fn missing_file(config: &Config) -> Option<PathBuf> {
+    let file = sqlite::file_of(config.database.url.expose())?;
+    Some(file).filter(|file| !file.exists())
+}
+
+/// A name that is no source's, with those that are.
+pub(super) fn no_source(config: &Config, name: &str) -> Failure {
+    let known: Vec<_> = config.sources.iter().map(|source| &*source.section.name).collect();
+    no_such("source", name, &known)
+}
+
+/// A name that is nobody's, with those that are.
+pub(super) fn no_such(what: &str, name: &str, known: &[&str]) -> Failure {
+    let known = match known {
+        [] => format!("there is none; add a [[{what}]] to the configuration"),
+        known => format!("there are: {}", known.join(", ")),
+    };
+    Failure::usage(format!("there is no {what} {name:?}; {known}"))
 }

@@ -5,7 +5,7 @@
 //! sent. Refuses what could not keep the promises: a database in memory, a directory, a file that
 //! cannot be written, a file system without a write-ahead log.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -54,6 +54,27 @@ impl SqliteStore {
         let checkpointer = Checkpointer::start(options, writer.clone());
         Ok(Self { clock, writer, readers, checkpointer })
     }
+}
+
+/// The file that a URL names; `None` when it is no SQLite URL.
+#[must_use]
+pub fn file_of(url: &str) -> Option<PathBuf> {
+    url.starts_with("sqlite:")
+        .then(|| SqliteConnectOptions::from_str(url).ok())
+        .flatten()
+        .map(|options| options.get_filename().to_path_buf())
+}
+
+/// Whether a database that is not there could be made: tried with a file beside it, which does not stay.
+///
+/// # Errors
+/// What is in the way.
+pub fn try_to_make(path: &Path) -> Result<(), StoreError> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".check");
+    let beside = PathBuf::from(beside);
+    create(&beside)?;
+    std::fs::remove_file(&beside).map_err(|error| refusal(format!("{}: {error}", beside.display())))
 }
 
 fn options(url: &str) -> Result<SqliteConnectOptions, StoreError> {

@@ -20,6 +20,8 @@ mod rows;
 mod schema;
 mod writer;
 
+pub use connect::{file_of, try_to_make};
+
 use std::time::Duration;
 
 use async_trait::async_trait;
