@@ -104,6 +104,15 @@ impl Workplace {
         consumers
     }
 
+    /// Says so when a source that was asked for is none: nothing is found of it, and old lines of one that was
+    /// removed may still be.
+    pub(super) fn remark_on(&self, source: Option<&str>) {
+        let known = |name: &str| self.config.sources.iter().any(|source| source.section.name == name);
+        if let Some(name) = source.filter(|name| !known(name)) {
+            say!("{}", no_source(&self.config, name));
+        }
+    }
+
     /// The dedup scope of a source.
     pub(super) fn consumer_of(&self, source: &str) -> Result<String, Failure> {
         let found = self.config.sources.iter().find(|known| known.section.name == source);

@@ -74,6 +74,9 @@ impl List {
             ]);
         }
         say!("{rows}");
+        if entries.is_empty() {
+            place.remark_on(self.source.as_deref());
+        }
         match entries.len() {
             0 => say!("nothing arrived that matches; retention.deliveries says how long the ledger is kept"),
             n if n == self.limit as usize => say!("the newest {n}; --limit shows more"),

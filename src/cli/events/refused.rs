@@ -68,6 +68,9 @@ impl Refused {
         for entry in &entries {
             self.show(entry);
         }
+        if entries.is_empty() {
+            place.remark_on(self.source.as_deref());
+        }
         match entries.len() {
             0 => say!("nothing was refused; retention.deliveries says how long the ledger is kept"),
             n if n == self.limit as usize => say!("the newest {n}; --limit shows more"),

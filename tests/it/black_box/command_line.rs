@@ -70,6 +70,7 @@ on_both_stores! {
             (&["outbox", "show", "evt_1"], "hooklatch outbox list"),
             (&["outbox", "retry", "evt_1"], "hooklatch outbox list"),
             (&["destinations", "pause", "crm"], "[[destination]]"),
+            (&["events", "forget", "--source", "crm", "evt_1"], "there are: shop"),
             (&["explain", "--source", "crm", "--request", "x"], "there are: shop"),
         ] {
             let refused = app.run(arguments);
@@ -95,6 +96,17 @@ on_both_stores! {
         let nobody = app.run(&send);
         assert_eq!(nobody.status.code(), Some(1), "{}", said(&nobody));
         assert!(said(&nobody).contains("is hooklatch running there?"), "{}", said(&nobody));
+    }
+
+    async fn a_source_that_is_none_is_remarked_on_where_nothing_is_found(backend: Backend) {
+        let app = Setup::new(backend).start().await;
+        for command in ["list", "refused"] {
+            let found = app.run(&["events", command, "--source", "shpo"]);
+            assert!(found.status.success(), "{}", said(&found));
+            assert!(said(&found).contains("there are: shop"), "{command}: {}", said(&found));
+            let none = app.run(&["events", command, "--source", "shop"]);
+            assert!(!said(&none).contains("there are"), "{command}: {}", said(&none));
+        }
     }
 
     async fn a_dead_letter_that_is_named_and_not_there_is_a_failure(backend: Backend) {
