@@ -45,3 +45,23 @@ impl fmt::Debug for Clock {
 pub fn new_id() -> uuid::Uuid {
     uuid::Uuid::now_v7()
 }
+
+/// The smallest id that [`new_id`] can have made at `time`.
+#[must_use]
+pub fn first_id_at(time: DateTime<Utc>) -> uuid::Uuid {
+    const BITS_AFTER_THE_TIME: u32 = 80;
+    let milliseconds = u128::try_from(time.timestamp_millis()).unwrap_or(0);
+    uuid::Uuid::from_u128(milliseconds << BITS_AFTER_THE_TIME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_lies_between_the_first_ones_of_its_minute_and_the_next() {
+        let (id, now) = (new_id(), Clock::system().now());
+        let minute = chrono::TimeDelta::minutes(1);
+        assert!(first_id_at(now - minute) < id && id < first_id_at(now + minute), "{id}");
+    }
+}

@@ -49,10 +49,14 @@ struct Findings {
 
 impl Findings {
     fn say(&mut self, verdict: Verdict, about: &str, what: &str) {
-        println!("{verdict} {about}: {}", what.replace('\n', "\n    "));
+        say!("{verdict} {about}: {}", what.replace('\n', "\n    "));
         if verdict == Verdict::Bad {
             self.bad += 1;
         }
+    }
+
+    fn verdict(&self) -> Result<(), Failure> {
+        if self.bad == 0 { Ok(()) } else { Err(Failure::said()) }
     }
 }
 
@@ -74,7 +78,7 @@ impl Check {
         }
         about_queues(&config, &mut findings).await;
         database::about(&self.file, &config, &mut findings).await;
-        if findings.bad == 0 { Ok(()) } else { Err(Failure::said()) }
+        findings.verdict()
     }
 }
 

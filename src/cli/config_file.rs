@@ -7,7 +7,7 @@ use clap::Args;
 use crate::config::{Config, Environment};
 use crate::reload::Origin;
 
-use super::Failure;
+use super::failure::Failure;
 
 /// What is read when nothing is named and it is there.
 const USUAL_FILE: &str = "hooklatch.toml";

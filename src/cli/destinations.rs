@@ -11,7 +11,7 @@ use crate::store::outbox::{Backlog, DestinationState, Message};
 use super::Failure;
 use super::config_file::ConfigFile;
 use super::table;
-use super::workplace::Workplace;
+use super::workplace::{Workplace, no_such};
 
 /// Look at destinations; pause, resume or try one.
 #[derive(Debug, Subcommand)]
@@ -93,7 +93,7 @@ async fn list(place: &Workplace) -> Result<(), Failure> {
             table::cell(&standing(state, known)),
         ]);
     }
-    println!("{rows}");
+    say!("{rows}");
     Ok(())
 }
 
@@ -117,7 +117,7 @@ impl Pause {
     async fn run(&self, place: &Workplace) -> Result<(), Failure> {
         self.named.check(place)?;
         place.store.pause_destination(&self.named.name, &self.reason).await?;
-        println!(
+        say!(
             "{} is paused; relays see it within {}",
             self.named.name,
             duration::show(place.config.relay.poll_every)
@@ -132,18 +132,14 @@ impl Named {
         if place.config.destinations.iter().any(|spec| *spec.name == *self.name) {
             return Ok(());
         }
-        let names: Vec<_> = place.config.destinations.iter().map(|spec| &*spec.name).collect();
-        Err(Failure::usage(format!(
-            "there is no destination {:?}; there are {}",
-            self.name,
-            names.join(", ")
-        )))
+        let known: Vec<_> = place.config.destinations.iter().map(|spec| &*spec.name).collect();
+        Err(no_such("destination", &self.name, &known))
     }
 
     async fn resume(&self, place: &Workplace) -> Result<(), Failure> {
         match place.store.resume_destination(&self.name).await? {
-            true => println!("{} is open", self.name),
-            false => println!("{} was neither paused nor left alone", self.name),
+            true => say!("{} is open", self.name),
+            false => say!("{} was neither paused nor left alone", self.name),
         }
         Ok(())
     }
@@ -173,7 +169,7 @@ impl Named {
             (Meaning::Accepted, _) => {
                 // Brokers have no status for it.
                 let status = answer.status.map(|status| format!(": {status} {text}")).unwrap_or_default();
-                println!("{} took it{status}", self.name);
+                say!("{} took it{status}", self.name);
                 Ok(())
             }
             (_, error) => Err(Failure::new(format!(

@@ -10,16 +10,23 @@ use clap::Args;
 
 use super::Failure;
 use super::config_file::ConfigFile;
+use super::workplace::no_source;
 use crate::clock::Clock;
 use crate::envelope::Parsed;
 use crate::signature::Step;
 use crate::source::Source;
+
+const EXAMPLES: &str = "\
+Examples:
+  hooklatch explain --source github --request captured.http
+  hooklatch explain --source stripe --request captured.http --at 2026-01-31T12:00:00Z";
 
 /// Say step by step what verification does with a captured request
 ///
 /// The file holds the request as it came over the wire: request line, headers, an empty line, and
 /// the body to the last byte. No secret and nothing of the body is printed.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Explain {
     #[command(flatten)]
     file: ConfigFile,
@@ -41,10 +48,7 @@ impl Explain {
     pub(super) async fn run(self) -> Result<(), Failure> {
         let config = self.file.load()?;
         let source = config.sources.iter().find(|known| known.section.name == self.source);
-        let source = source.ok_or_else(|| {
-            let names: Vec<_> = config.sources.iter().map(|source| &*source.section.name).collect();
-            Failure::usage(format!("there is no source {:?}; there are {}", self.source, names.join(", ")))
-        })?;
+        let source = source.ok_or_else(|| no_source(&config, &self.source))?;
         let captured = capture::read(&self.request).await?;
         for remark in &captured.remarks {
             print(None, remark);
@@ -92,5 +96,5 @@ fn print(is_good: Option<bool>, text: &str) {
         Some(false) => "✗",
         None => "·",
     };
-    println!("{mark} {text}");
+    say!("{mark} {text}");
 }

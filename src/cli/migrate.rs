@@ -21,17 +21,19 @@ pub(super) struct Migrate {
 
 impl Migrate {
     pub(super) async fn run(self) -> Result<(), Failure> {
-        let work = async |place: &Workplace| if self.status { show(place).await } else { apply(place).await };
-        Workplace::visit(&self.file, work).await
+        let place = Workplace::open_or_make(&self.file).await?;
+        let result = if self.status { show(&place).await } else { apply(&place).await };
+        place.store.close().await;
+        result
     }
 }
 
 async fn apply(place: &Workplace) -> Result<(), Failure> {
     let applied = place.store.migrate().await?;
     for name in &applied {
-        println!("applied {name}");
+        say!("applied {name}");
     }
-    println!(
+    say!(
         "{} is up to date ({})",
         place.config.database.url,
         if applied.is_empty() {
@@ -49,7 +51,7 @@ async fn show(place: &Workplace) -> Result<(), Failure> {
     for migration in &migrations {
         rows.add_row([migration.name.clone(), state(migration)]);
     }
-    println!("{rows}");
+    say!("{rows}");
     if migrations.iter().any(|migration| !migration.known) {
         return Err(Failure::new(
             "the database is newer than this program; run the newer hooklatch that migrated it",

@@ -3,6 +3,13 @@
 //! What people read goes to standard output, failures and the log go to standard error. Exit codes:
 //! 0 success, 1 failure, 2 usage or configuration. `--json` is for scripts.
 
+/// `println!` for the subcommands ([`output`]).
+macro_rules! say {
+    ($($words:tt)*) => {
+        $crate::cli::output::line(format_args!($($words)*))
+    };
+}
+
 mod check;
 mod config_file;
 mod destinations;
@@ -12,6 +19,7 @@ mod failure;
 mod migrate;
 mod openapi;
 mod outbox;
+mod output;
 mod playground;
 mod prune;
 mod relay;

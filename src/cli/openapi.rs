@@ -14,7 +14,7 @@ impl Openapi {
         let document = crate::http::openapi()
             .to_pretty_json()
             .map_err(|error| Failure::because("cannot print the document", &error))?;
-        println!("{document}");
+        say!("{document}");
         Ok(())
     }
 }

@@ -67,5 +67,5 @@ fn print(counts: &[(Prunable, u64)], done: &str, keep: impl Fn(Prunable) -> Stri
     for (what, count) in counts {
         rows.add_row([what.as_str().to_owned(), keep(*what), count.to_string()]);
     }
-    println!("{rows}");
+    say!("{rows}");
 }

@@ -11,10 +11,16 @@ pub(super) enum SecretCommand {
     New(New),
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  export SHOP_SECRET=$(hooklatch secret new --scheme standard-webhooks)
+  hooklatch secret new --scheme public-key --json";
+
 /// Make a secret, or a pair of keys, and print it
 ///
 /// What is printed is the only copy. For a pair, the private key signs and the public key verifies.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct New {
     /// The scheme it is for, such as standard-webhooks, github, discord, public-key, ecdsa-p256
     #[arg(long)]
@@ -38,12 +44,12 @@ impl SecretCommand {
             if let Some(public) = &generated.public {
                 json["public_key"] = public.as_str().into();
             }
-            println!("{json}");
+            say!("{json}");
             return Ok(());
         }
         match &generated.public {
-            None => println!("{secret}"),
-            Some(public) => println!("private key (signs):   {secret}\npublic key (verifies): {public}"),
+            None => say!("{secret}"),
+            Some(public) => say!("private key (signs):   {secret}\npublic key (verifies): {public}"),
         }
         if let Some(preset) = Preset::find(&new.scheme) {
             eprintln!(

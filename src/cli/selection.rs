@@ -7,6 +7,11 @@ use crate::store::Store;
 
 use super::failure::Failure;
 
+/// An id that hooklatch made; `way_out` says what to write instead of anything else.
+pub(super) fn id(text: &str, way_out: &str) -> Result<Uuid, String> {
+    text.parse().map_err(|_| format!("an id looks like 01890a5d-ac96-774b-bcce-b302099a8057; {way_out}"))
+}
+
 /// Things that were chosen, by id or by what they have in common.
 pub(super) trait Selection {
     /// What they are called, for one and for many.
@@ -34,7 +39,7 @@ pub(super) async fn agreed<S: Selection>(
 ) -> Result<Option<u64>, Failure> {
     let count = chosen.count(store).await?;
     if count == 0 {
-        println!("there are no such {}", S::CALLED.replace("(s)", "s"));
+        say!("there are no such {}", S::CALLED.replace("(s)", "s"));
         return Ok(None);
     }
     confirm(agrees(count), &what(format!("{count} {}", S::CALLED)))?;

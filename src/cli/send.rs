@@ -11,10 +11,17 @@ use clap::Args;
 use super::Failure;
 use super::config_file::ConfigFile;
 
+const EXAMPLES: &str = "\
+Examples:
+  hooklatch send --source shop --event-id evt_1 order.json
+  hooklatch send --source shop --event-id evt_{i} --repeat 1000 --concurrency 16 order.json
+  hooklatch send --scheme github --secret env:GITHUB_SECRET --url http://127.0.0.1:8080/hooks/github push.json";
+
 /// Sign a file (or standard input) and post it, as the sender would.
 ///
 /// In --event-id, --idempotency-key and --header, {i} stands for the number of the delivery.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Send {
     #[command(flatten)]
     file: ConfigFile,
@@ -56,10 +63,12 @@ impl Send {
         let body = body::read(self.body.as_deref()).await?;
         let answers = post::all(&recipe, &body, self.repeat, usize::from(self.concurrency)).await?;
         post::print(&answers);
-        if answers.iter().all(post::Answer::is_success) {
-            Ok(())
-        } else {
-            Err(Failure::new("not every delivery was answered with success"))
+        match answers.iter().find(|answer| !answer.is_success()) {
+            None => Ok(()),
+            Some(failed) => Err(Failure::new(format!(
+                "not every delivery was answered with success: {}",
+                failed.way_out()
+            ))),
         }
     }
 }

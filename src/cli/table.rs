@@ -33,7 +33,37 @@ pub(super) fn cell(text: &str) -> String {
     shown
 }
 
+/// The whole text, in lines that fit.
+pub(super) fn paragraph(text: &str) -> String {
+    let (mut shown, mut width) = (String::new(), 0);
+    for word in line(text).split_whitespace() {
+        let length = word.chars().count();
+        if width > 0 {
+            let fits = width + 1 + length <= LONGEST_CELL;
+            shown.push(if fits { ' ' } else { '\n' });
+            width = if fits { width + 1 } else { 0 };
+        }
+        shown.push_str(word);
+        width += length;
+    }
+    shown
+}
+
 /// Milliseconds with one digit after the point.
 pub(super) fn millis(duration: std::time::Duration) -> String {
     format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_reason_is_shown_whole_in_lines_that_fit() {
+        let text = "NOT NULL constraint failed: orders.customer_id ".repeat(5);
+        let shown = paragraph(&text);
+        assert!(shown.lines().all(|line| line.chars().count() <= LONGEST_CELL), "{shown}");
+        assert_eq!(shown.replace('\n', " "), text.trim());
+        assert_eq!(paragraph("a\u{1b}b\nc"), "a\u{fffd}b\u{fffd}c");
+    }
 }

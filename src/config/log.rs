@@ -25,7 +25,10 @@ pub enum LogFormat {
 
 impl Default for LogSection {
     fn default() -> Self {
-        Self { format: LogFormat::Pretty, level: "info,actix_server=warn,async_nats=warn".into() }
+        Self {
+            format: LogFormat::Pretty,
+            level: "info,actix_http=off,actix_server=warn,async_nats=warn".into(),
+        }
     }
 }
 

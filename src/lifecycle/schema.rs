@@ -19,7 +19,7 @@ pub enum SchemaError {
     Pending(Vec<String>),
     #[error("the database has {}, which this version does not know: run a newer hooklatch", names(.0))]
     Newer(Vec<String>),
-    #[error("cannot bring the database's schema up to date")]
+    #[error("cannot use the database")]
     Store(#[from] StoreError),
 }
 

@@ -15,6 +15,7 @@ use crate::clock;
 use crate::event::{MAX_EVENT_ID_BYTES, RawRequest};
 use crate::json_pointer::JsonPointer;
 use crate::json_scan::{JsonKind, JsonStr};
+use crate::store::outbox::origin_headers;
 use crate::store::{FreshEvent, NewMessage};
 
 /// What an item of a body is, and a body whose sender did not say.
@@ -36,6 +37,7 @@ pub struct Outgoing<'a> {
     aggregate_id: Option<Cow<'a, str>>,
     event_type: &'a str,
     content_type: &'a str,
+    headers: String,
     payload: &'a [u8],
     traceparent: Option<&'a str>,
     hops: u16,
@@ -61,6 +63,7 @@ impl Forward {
             aggregate_id: aggregate_id.filter(|id| !id.is_empty()).map(storable),
             event_type: &event.event_type,
             content_type,
+            headers: origin_headers(&delivery.source.name, &event.key.event_id),
             payload,
             traceparent: header(&delivery.request, TRACEPARENT).filter(|text| is_traceparent(text)),
             hops: header(&delivery.request, HOPS_HEADER).and_then(|text| text.parse().ok()).unwrap_or(0),
@@ -78,7 +81,7 @@ impl Outgoing<'_> {
             aggregate_id: self.aggregate_id.as_deref(),
             event_type: self.event_type,
             content_type: self.content_type,
-            headers: "{}",
+            headers: &self.headers,
             payload: self.payload,
             traceparent: self.traceparent,
             hops: self.hops,

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::outbox::{
     AttemptRecord, Backlog, ClaimRequest, Claimed, DestinationState, Lease, MessageFilter, MessageRecord,
-    OutboxHints, OutboxStore, Settled, Settlement,
+    OriginFilter, OutboxHints, OutboxStore, Settled, Settlement,
 };
 use super::{
     AtOnce, Batch, BatchLimits, DeadLetter, DeadLetterFilter, Dialect, EventRecord, FreshEvent, LedgerEntry,
@@ -206,6 +206,10 @@ impl OutboxStore for AwaitedStore {
 
     async fn count_messages(&self, filter: &MessageFilter) -> Result<u64, StoreError> {
         self.there()?.count_messages(filter).await
+    }
+
+    async fn messages_of_event(&self, event: &OriginFilter<'_>) -> Result<Vec<MessageRecord>, StoreError> {
+        self.there()?.messages_of_event(event).await
     }
 
     async fn message_payload(&self, id: Uuid) -> Result<Option<Bytes>, StoreError> {

@@ -27,7 +27,7 @@ pub(super) async fn about(file: &ConfigFile, config: &Config, findings: &mut Fin
     if would_make_database(&config.database) {
         return about_missing_file(config, findings);
     }
-    match tokio::time::timeout(PATIENCE, Workplace::open(file)).await {
+    match tokio::time::timeout(PATIENCE, Workplace::open_or_make(file)).await {
         Ok(Ok(place)) => {
             about_schema(&place, findings).await;
             place.store.close().await;

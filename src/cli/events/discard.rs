@@ -35,7 +35,7 @@ impl Discard {
         let discard =
             async |ids: &[Uuid]| -> Result<u64, Failure> { Ok(store.discard_dead_letters(ids).await?) };
         let gone = work_off(&self.chosen, store, discard).await?;
-        println!("{gone} dead letter(s) discarded");
+        say!("{gone} dead letter(s) discarded");
         Ok(())
     }
 }

@@ -12,8 +12,13 @@ use super::super::failure::Failure;
 use super::super::selection::confirm;
 use super::super::workplace::Workplace;
 
+const EXAMPLES: &str = "\
+Examples:
+  hooklatch events forget --source shop evt_1 --yes";
+
 /// Forget that an event was processed: its next delivery is new and takes effect again.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(in super::super) struct Forget {
     #[command(flatten)]
     file: ConfigFile,
@@ -39,7 +44,7 @@ impl Forget {
         if place.store.forget_event(&key).await? {
             // Until then, the processes that serve may have its answer in memory.
             tokio::time::sleep(TRUSTED_FOR).await;
-            println!("{key} is forgotten; ask the sender to deliver it again");
+            say!("{key} is forgotten; ask the sender to deliver it again");
             Ok(())
         } else {
             Err(Failure::new(format!("{key} was not there any more")))

@@ -7,7 +7,7 @@ use crate::clock;
 use crate::store::{DeadLetter, DeadLetterFilter, Store, StoreError};
 
 use super::super::Failure;
-use super::super::selection::Selection;
+use super::super::selection::{self, Selection};
 
 /// Dead letters read at a time.
 const PAGE: u32 = 100;
@@ -17,7 +17,7 @@ const PAGE: u32 = 100;
 #[group(required = true, multiple = true)]
 pub(super) struct Chosen {
     /// Ids of dead letters, as `events show` prints them
-    #[arg(value_name = "ID", conflicts_with_all = ["event_id", "source", "all"])]
+    #[arg(value_name = "ID", value_parser = letter_id, conflicts_with_all = ["event_id", "source", "all"])]
     ids: Vec<Uuid>,
     /// Those of this event
     #[arg(long, value_name = "ID", conflicts_with = "all")]
@@ -53,7 +53,12 @@ impl Selection for Chosen {
         while let Some(page) = pages.next(self, store).await? {
             count += page.len() as u64;
         }
-        Ok(count)
+        match &self.event_id {
+            Some(event_id) if count == 0 => Err(Failure::new(format!(
+                "no dead letter is of an event {event_id:?}; `hooklatch events show` says what became of it"
+            ))),
+            _ => Ok(count),
+        }
     }
 
     async fn page(
@@ -65,6 +70,13 @@ impl Selection for Chosen {
         let page = pages.next(self, store).await?;
         Ok(page.map(|page| (page.iter().map(|letter| letter.id).collect(), pages)))
     }
+}
+
+fn letter_id(text: &str) -> Result<Uuid, String> {
+    selection::id(
+        text,
+        "`hooklatch events show` prints those of dead letters. For the id of an event, write --event-id",
+    )
 }
 
 /// How far the dead letters that were chosen have been read.

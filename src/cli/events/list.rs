@@ -13,8 +13,14 @@ use super::super::failure::Failure;
 use super::super::table;
 use super::super::workplace::Workplace;
 
+const EXAMPLES: &str = "\
+Examples:
+  hooklatch events list --source shop --since 1h
+  hooklatch events list --outcome rejected --json | jq -r .event_id";
+
 /// List what arrived and what became of it, newest first, duplicates included.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(in super::super) struct List {
     #[command(flatten)]
     file: ConfigFile,
@@ -52,7 +58,7 @@ impl List {
         let entries = place.store.deliveries(&filter).await?;
         if self.json {
             for entry in &entries {
-                println!("{}", as_json(entry));
+                say!("{}", as_json(entry));
             }
             return Ok(());
         }
@@ -68,13 +74,14 @@ impl List {
                 table::millis(entry.duration),
             ]);
         }
-        println!("{rows}");
+        say!("{rows}");
+        if entries.is_empty() {
+            place.remark_on(self.source.as_deref());
+        }
         match entries.len() {
-            0 => println!(
-                "nothing arrived that matches; retention.deliveries says how long the ledger is kept"
-            ),
-            n if n == self.limit as usize => println!("the newest {n}; --limit shows more"),
-            n => println!("{n} in all"),
+            0 => say!("nothing arrived that matches; retention.deliveries says how long the ledger is kept"),
+            n if n == self.limit as usize => say!("the newest {n}; --limit shows more"),
+            n => say!("{n} in all"),
         }
         Ok(())
     }

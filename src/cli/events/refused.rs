@@ -14,9 +14,14 @@ use super::list::{as_json, since};
 /// What became of deliveries of which nothing was kept, by their senders' doing.
 const REFUSED: [Outcome; 3] = [Outcome::Unverified, Outcome::Malformed, Outcome::Mismatch];
 
+const EXAMPLES: &str = "\
+Examples:
+  hooklatch events refused --source github --since 1h --headers";
+
 /// List deliveries that were refused, newest first, with the reason: a header that was missing, a
 /// clock that is off, a secret that is not the sender's any more.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(in super::super) struct Refused {
     #[command(flatten)]
     file: ConfigFile,
@@ -54,26 +59,29 @@ impl Refused {
         let entries = place.store.deliveries(&filter).await?;
         if self.json {
             for entry in &entries {
-                println!("{}", as_json(entry));
+                say!("{}", as_json(entry));
             }
             return Ok(());
         }
         for entry in &entries {
             self.show(entry);
         }
+        if entries.is_empty() {
+            place.remark_on(self.source.as_deref());
+        }
         match entries.len() {
-            0 => println!("nothing was refused; retention.deliveries says how long the ledger is kept"),
-            n if n == self.limit as usize => println!("the newest {n}; --limit shows more"),
-            n => println!("{n} in all"),
+            0 => say!("nothing was refused; retention.deliveries says how long the ledger is kept"),
+            n if n == self.limit as usize => say!("the newest {n}; --limit shows more"),
+            n => say!("{n} in all"),
         }
         if !entries.is_empty() {
-            println!("of a request that you have in a file, `hooklatch explain` says more");
+            say!("of a request that you have in a file, `hooklatch explain` says more");
         }
         Ok(())
     }
 
     fn show(&self, entry: &LedgerEntry) {
-        println!(
+        say!(
             "{}  {}  {} {}  from {}, a body of {} bytes  ({})",
             table::time(entry.received_at),
             table::cell(&entry.source),
@@ -83,10 +91,10 @@ impl Refused {
             entry.body_bytes,
             entry.delivery_id,
         );
-        println!("    {}", table::line(entry.reason.as_deref().unwrap_or("no reason was kept")));
+        say!("    {}", table::line(entry.reason.as_deref().unwrap_or("no reason was kept")));
         if self.headers {
             for (name, value) in &entry.headers {
-                println!("      {}: {}", table::line(name), table::line(value));
+                say!("      {}: {}", table::line(name), table::line(value));
             }
         }
     }

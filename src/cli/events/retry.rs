@@ -19,8 +19,14 @@ use super::super::table;
 use super::super::workplace::Workplace;
 use super::letters::Chosen;
 
+const EXAMPLES: &str = "\
+Examples:
+  hooklatch events retry --event-id evt_1
+  hooklatch events retry --source shop --yes";
+
 /// Apply dead letters again, now that what stood in their way is gone.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(in super::super) struct Retry {
     #[command(flatten)]
     file: ConfigFile,
@@ -74,9 +80,9 @@ impl Retry {
                 rows.add_row([id, source, event, outcome.to_owned(), table::cell(&why)]);
             }
         }
-        println!("{rows}");
+        say!("{rows}");
         for (outcome, count) in tally {
-            println!("{count} {outcome}");
+            say!("{count} {outcome}");
         }
         if failed {
             return Err(Failure::new("not every event was applied; the dead letters of the others are kept"));

@@ -4,10 +4,13 @@ use chrono::{DateTime, Utc};
 use clap::Args;
 use serde_json::json;
 
+use crate::inbox::outcome::Outcome;
+use crate::store::outbox::{MessageRecord, MessageState, carried_on};
 use crate::store::{DeadLetter, DeadLetterFilter, EventRecord, LedgerEntry, LedgerFilter};
 
 use super::super::config_file::ConfigFile;
 use super::super::failure::Failure;
+use super::super::outbox::list as messages;
 use super::super::table;
 use super::super::workplace::Workplace;
 use super::list;
@@ -17,8 +20,13 @@ const MAX_DELIVERIES: u32 = 100;
 /// Dead letters that are shown: one for each consumer.
 const MAX_LETTERS: u32 = 20;
 
-/// Show what happened to an event: the inbox, its deliveries and its dead letter, in order of time.
+/// How many of the newest refused deliveries are searched for the id: what nobody vouched for has no event.
+const SEARCHED_REFUSALS: u32 = 10_000;
+
+/// Show what happened to an event: its deliveries, the inbox, its dead letter and the messages that carry it
+/// on, in order of time.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(in super::super) struct Show {
     #[command(flatten)]
     file: ConfigFile,
@@ -30,11 +38,18 @@ pub(in super::super) struct Show {
     json: bool,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  hooklatch events show evt_1
+  hooklatch events show evt_1 --json | jq '.messages[] | {destination, state, sent_at}'";
+
 /// Everything that is known of an event id.
 struct History {
     events: Vec<EventRecord>,
     deliveries: Vec<LedgerEntry>,
     letters: Vec<DeadLetter>,
+    /// What carries it on, by the source whose event it is.
+    messages: Vec<(String, MessageRecord)>,
 }
 
 impl Show {
@@ -45,12 +60,12 @@ impl Show {
         let history = history?;
         if history.events.is_empty() && history.deliveries.is_empty() && history.letters.is_empty() {
             return Err(Failure::new(format!(
-                "nothing is known of an event {:?}: it never arrived, or longer ago than retention keeps",
+                "nothing is known of an event {:?}: it never arrived, or longer ago than retention keeps, or it was refused before its body was believed, which `hooklatch events refused` shows",
                 self.event_id
             )));
         }
         if self.json {
-            println!("{}", history.as_json());
+            say!("{}", history.as_json());
         } else {
             history.print(&self.event_id);
         }
@@ -63,19 +78,33 @@ impl Show {
             LedgerFilter { event_id: event_id.clone(), limit: MAX_DELIVERIES, ..LedgerFilter::default() };
         let buried = DeadLetterFilter { event_id, limit: MAX_LETTERS, ..DeadLetterFilter::default() };
         let store = &*place.store;
-        Ok(History {
-            events: store.events(&place.consumers(), &self.event_id).await?,
-            deliveries: store.deliveries(&ledger).await?,
-            letters: store.dead_letters(&buried).await?,
-        })
+        let events = store.events(&place.consumers(), &self.event_id).await?;
+        let mut deliveries = store.deliveries(&ledger).await?;
+        deliveries.extend(self.refused(place).await?);
+        let messages = carried_on(store, &events).await?;
+        Ok(History { events, deliveries, letters: store.dead_letters(&buried).await?, messages })
+    }
+
+    /// Deliveries that named the id in a header and were refused: the ledger has no event of them.
+    async fn refused(&self, place: &Workplace) -> Result<Vec<LedgerEntry>, Failure> {
+        let filter = LedgerFilter {
+            outcomes: vec![Outcome::Unverified, Outcome::Malformed],
+            limit: SEARCHED_REFUSALS,
+            ..LedgerFilter::default()
+        };
+        let mut refused = place.store.deliveries(&filter).await?;
+        refused.retain(|entry| {
+            entry.event_id.is_none() && entry.headers.iter().any(|(_, value)| *value == self.event_id)
+        });
+        Ok(refused)
     }
 }
 
 impl History {
     fn print(&self, event_id: &str) {
-        println!("event {}", table::cell(event_id));
+        say!("event {}", table::cell(event_id));
         for event in &self.events {
-            println!(
+            say!(
                 "  {} for {} (type {}, answered {})",
                 event.state.as_str(),
                 event.key.consumer,
@@ -84,21 +113,25 @@ impl History {
             );
         }
         if self.events.is_empty() {
-            println!("  not in the inbox: it has not taken effect, or is forgotten");
+            say!("  not in the inbox: it has not taken effect, or is forgotten");
         }
         for letter in &self.letters {
-            println!(
+            say!(
                 "  waits for a person: dead letter {} ({} attempt(s)); `hooklatch events retry {0}`",
-                letter.id, letter.attempts
+                letter.id,
+                letter.attempts
             );
+        }
+        for (_, message) in &self.messages {
+            say!("  {}", fate(message));
         }
         let mut rows = table::new(["when", "what", "source", "detail"]);
         for (at, what, source, detail) in self.timeline() {
-            rows.add_row([table::time(at), what, source, table::cell(&detail)]);
+            rows.add_row([table::time(at), what, source, table::paragraph(&detail)]);
         }
-        println!("{rows}");
+        say!("{rows}");
         if self.deliveries.len() == MAX_DELIVERIES as usize {
-            println!("the newest {MAX_DELIVERIES} deliveries are shown");
+            say!("the newest {MAX_DELIVERIES} deliveries are shown");
         }
     }
 
@@ -125,6 +158,17 @@ impl History {
         for letter in &self.letters {
             let what = format!("dead letter: {}", letter.cause.as_str());
             lines.push((letter.died_at, what, letter.source.clone(), letter.reason.clone()));
+        }
+        for (source, message) in &self.messages {
+            lines.push((message.created_at, "message: written".into(), source.clone(), onward(message)));
+            if let Some(at) = message.sent_at {
+                let detail = format!("{}, answered {}", onward(message), messages::last_answer(message));
+                lines.push((at, "message: sent".into(), source.clone(), detail));
+            }
+            if let Some(at) = message.dead_at {
+                let detail = format!("{}, {}", onward(message), messages::last_answer(message));
+                lines.push((at, "message: given up".into(), source.clone(), detail));
+            }
         }
         lines.sort_by_key(|line| line.0);
         lines
@@ -154,6 +198,33 @@ impl History {
                 "received_at": letter.received_at,
                 "died_at": letter.died_at,
             })).collect::<Vec<_>>(),
+            "messages": self.messages.iter().map(|(_, message)| messages::as_json(message)).collect::<Vec<_>>(),
         })
+    }
+}
+
+fn onward(message: &MessageRecord) -> String {
+    format!("to {}", message.destination)
+}
+
+/// Where a message that carries an event on stands, and what to do about it.
+fn fate(message: &MessageRecord) -> String {
+    let (to, id) = (&message.destination, message.id);
+    match message.state {
+        MessageState::Sent => format!("sent on to {to} (message {id})"),
+        MessageState::New => {
+            format!("waits to be sent on to {to} (message {id}); `hooklatch destinations list`")
+        }
+        MessageState::Retry => format!(
+            "is sent on to {to} again after {} attempt(s) (message {id}); `hooklatch outbox show {id}`",
+            message.attempts
+        ),
+        MessageState::Parked => format!(
+            "waits for an earlier message of its aggregate to {to} (message {id}); `hooklatch outbox list --destination {to}`"
+        ),
+        MessageState::Dead | MessageState::Blocking => format!(
+            "not sent on to {to}: given up after {} attempt(s) (message {id}); `hooklatch outbox retry {id}`",
+            message.attempts
+        ),
     }
 }

@@ -7,7 +7,7 @@ use crate::store::Store;
 use crate::store::outbox::{MessageFilter, MessageState};
 
 use super::super::Failure;
-use super::super::selection::Selection;
+use super::super::selection::{self, Selection};
 
 /// Messages read at a time.
 const PAGE: u32 = 500;
@@ -17,7 +17,7 @@ const PAGE: u32 = 500;
 #[group(required = true, multiple = true)]
 pub(super) struct Chosen {
     /// Ids of messages, as `outbox list` prints them
-    #[arg(value_name = "ID", conflicts_with_all = ["destination", "aggregate", "dead", "all"])]
+    #[arg(value_name = "ID", value_parser = message_id, conflicts_with_all = ["destination", "aggregate", "dead", "all"])]
     ids: Vec<Uuid>,
     /// Those for this destination
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
@@ -74,4 +74,12 @@ impl Selection for Chosen {
         let end = page.last().map(|message| message.sequence);
         Ok(end.map(|end| (page.iter().map(|message| message.id).collect(), end)))
     }
+}
+
+/// The id of a message.
+pub(super) fn message_id(text: &str) -> Result<Uuid, String> {
+    selection::id(
+        text,
+        "`hooklatch outbox list` prints those of messages, `hooklatch events show` those of an event",
+    )
 }

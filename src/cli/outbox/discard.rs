@@ -9,8 +9,13 @@ use super::super::selection::{agreed, work_off};
 use super::super::workplace::Workplace;
 use super::chosen::Chosen;
 
+const EXAMPLES: &str = "\
+Examples:
+  hooklatch outbox discard 01890a5d-ac96-774b-bcce-b302099a8057 --yes";
+
 /// Delete messages that were not sent. Their bodies are gone then; what waited for them goes on.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(in super::super) struct Discard {
     #[command(flatten)]
     file: ConfigFile,
@@ -32,7 +37,7 @@ impl Discard {
         let Some(count) = agreed.await? else { return Ok(()) };
         let discard = async |ids: &[Uuid]| -> Result<u64, Failure> { Ok(store.discard_messages(ids).await?) };
         let gone = work_off(&self.chosen, store, discard).await?;
-        println!("{gone} of {count} message(s) discarded; others are on their way");
+        say!("{gone} of {count} message(s) discarded; others are on their way");
         Ok(())
     }
 }

@@ -10,8 +10,15 @@ use super::super::failure::Failure;
 use super::super::table;
 use super::super::workplace::Workplace;
 
+const EXAMPLES: &str = "\
+Examples:
+  hooklatch outbox list --destination crm
+  hooklatch outbox list --dead --json | jq -r .id
+  hooklatch outbox list --state new,retry,sent";
+
 /// List messages in the order in which they were written; those that were sent only with --state sent.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(in super::super) struct List {
     #[command(flatten)]
     file: ConfigFile,
@@ -54,7 +61,7 @@ impl List {
         };
         let messages = place.store.messages(&filter).await?;
         if self.json {
-            messages.iter().for_each(|message| println!("{}", as_json(message)));
+            messages.iter().for_each(|message| say!("{}", as_json(message)));
             return Ok(());
         }
         let mut rows =
@@ -70,12 +77,12 @@ impl List {
                 table::cell(&last_answer(message)),
             ]);
         }
-        println!("{rows}");
+        say!("{rows}");
         match (messages.len(), messages.last()) {
             (n, Some(last)) if n == self.limit as usize => {
-                println!("the first {n}; --after {} goes on", last.sequence);
+                say!("the first {n}; --after {} goes on", last.sequence);
             }
-            (n, _) => println!("{n} in all"),
+            (n, _) => say!("{n} in all"),
         }
         Ok(())
     }
@@ -90,7 +97,7 @@ impl List {
 }
 
 /// Why the last attempt failed, or its status.
-pub(super) fn last_answer(message: &MessageRecord) -> String {
+pub(in super::super) fn last_answer(message: &MessageRecord) -> String {
     match (&message.last_error, message.last_status) {
         (Some(error), _) => error.clone(),
         (None, Some(status)) => status.to_string(),
@@ -99,7 +106,7 @@ pub(super) fn last_answer(message: &MessageRecord) -> String {
 }
 
 /// A message with everything but its body.
-pub(super) fn as_json(message: &MessageRecord) -> serde_json::Value {
+pub(in super::super) fn as_json(message: &MessageRecord) -> serde_json::Value {
     let headers: serde_json::Map<String, serde_json::Value> =
         message.headers.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
     json!({

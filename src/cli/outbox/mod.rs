@@ -2,7 +2,7 @@
 
 mod chosen;
 mod discard;
-mod list;
+pub(super) mod list;
 mod retry;
 mod show;
 

@@ -9,8 +9,14 @@ use super::super::selection::{agreed, work_off};
 use super::super::workplace::Workplace;
 use super::chosen::Chosen;
 
+const EXAMPLES: &str = "\
+Examples:
+  hooklatch outbox retry 01890a5d-ac96-774b-bcce-b302099a8057
+  hooklatch outbox retry --destination crm --dead --yes";
+
 /// Try messages again at once that were given up or wait for their next attempt. Their order stays.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(in super::super) struct Retry {
     #[command(flatten)]
     file: ConfigFile,
@@ -33,7 +39,7 @@ impl Retry {
         let Some(count) = agreed.await? else { return Ok(()) };
         let revive = async |ids: &[Uuid]| -> Result<u64, Failure> { Ok(store.revive_messages(ids).await?) };
         let revived = work_off(&self.chosen, store, revive).await?;
-        println!(
+        say!(
             "{revived} of {count} message(s) are tried again; others wait for an earlier one or are on their way"
         );
         Ok(())

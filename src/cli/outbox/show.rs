@@ -12,6 +12,7 @@ use super::super::config_file::ConfigFile;
 use super::super::failure::Failure;
 use super::super::table;
 use super::super::workplace::Workplace;
+use super::chosen::message_id;
 use super::list::{as_json, last_answer};
 
 /// Show a message and every attempt that failed.
@@ -19,7 +20,8 @@ use super::list::{as_json, last_answer};
 pub(in super::super) struct Show {
     #[command(flatten)]
     file: ConfigFile,
-    /// Id of the message
+    /// Id of the message, as `outbox list` and `events show` print it
+    #[arg(value_parser = message_id)]
     id: Uuid,
     /// Only the body, byte for byte
     #[arg(long, conflicts_with = "json")]
@@ -48,12 +50,12 @@ impl Show {
         if self.json {
             let mut whole = as_json(&message);
             whole["failed_attempts"] = attempts.iter().map(attempt_as_json).collect();
-            println!("{whole}");
+            say!("{whole}");
             return Ok(());
         }
         print_message(&message);
         if attempts.is_empty() {
-            println!("no attempt has failed");
+            say!("no attempt has failed");
             return Ok(());
         }
         let mut rows = table::new(["attempt", "ended", "took", "why it failed", "first bytes of the answer"]);
@@ -66,7 +68,7 @@ impl Show {
                 table::cell(&String::from_utf8_lossy(&attempt.answer)),
             ]);
         }
-        println!("{rows}");
+        say!("{rows}");
         Ok(())
     }
 
@@ -95,7 +97,7 @@ fn print_message(message: &MessageRecord) {
     ] {
         rows.add_row([name.to_owned(), table::cell(&value)]);
     }
-    println!("{rows}");
+    say!("{rows}");
 }
 
 fn attempt_as_json(attempt: &AttemptRecord) -> serde_json::Value {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use indicatif::{ProgressBar, ProgressStyle};
 use reqwest::Client;
 
 use crate::cli::{Failure, table};
@@ -13,6 +14,7 @@ use super::recipe::{Recipe, Request};
 
 /// How long an answer may take: longer than any receiver's deadline.
 const PATIENCE: Duration = Duration::from_secs(60);
+const BAR: &str = "{bar:40} {human_pos}/{human_len} deliveries {per_sec} {eta}";
 /// Rows shown one by one; beyond, the summary has to do.
 const ROWS: usize = 20;
 
@@ -28,6 +30,19 @@ impl Answer {
     pub(super) fn is_success(&self) -> bool {
         self.result.as_ref().is_ok_and(|(status, _)| (200..300).contains(status))
     }
+
+    /// Where to look when this is what came back.
+    pub(super) fn way_out(&self) -> &'static str {
+        match &self.result {
+            Err(_) => "is hooklatch running there? --url, or http.listen of the configuration, says where",
+            Ok((_, outcome)) => match outcome.as_str() {
+                "unverified" | "malformed" | "mismatch" => "`hooklatch events refused` says why",
+                "rejected" => "`hooklatch events show EVENT_ID` says why",
+                "unavailable" | "conflict" => "the log of hooklatch says why; a sender would come again",
+                _ => "that was not answered by a hooklatch; is the address right?",
+            },
+        }
+    }
 }
 
 /// Sends `repeat` deliveries, `concurrency` at a time; answers in the order of their numbers.
@@ -38,18 +53,26 @@ pub(super) async fn all(
     concurrency: usize,
 ) -> Result<Vec<Answer>, Failure> {
     let client = client(concurrency)?;
+    // Hidden where standard error is no terminal.
+    let bar = ProgressBar::new(u64::from(repeat));
+    if let Ok(style) = ProgressStyle::with_template(BAR) {
+        bar.set_style(style);
+    }
     let clock = Clock::system();
     let mut answers: Vec<_> = stream::iter(1..=repeat)
         .map(|number| {
-            let (client, clock) = (&client, &clock);
+            let (client, clock, bar) = (&client, &clock, &bar);
             async move {
                 let request = recipe.make(number, body, clock.now())?;
-                Ok::<_, Failure>(one(client, number, request).await)
+                let answer = one(client, number, request).await;
+                bar.inc(1);
+                Ok::<_, Failure>(answer)
             }
         })
         .buffer_unordered(concurrency)
         .try_collect()
         .await?;
+    bar.finish_and_clear();
     answers.sort_by_key(|answer: &Answer| answer.number);
     Ok(answers)
 }
@@ -92,11 +115,11 @@ pub(super) fn print(answers: &[Answer]) {
         for answer in answers {
             let (status, outcome) = match &answer.result {
                 Ok((status, outcome)) => (status.to_string(), outcome.clone()),
-                Err(error) => ("–".to_owned(), error.clone()),
+                Err(error) => ("–".to_owned(), table::paragraph(error)),
             };
             rows.add_row([answer.number.to_string(), status, outcome, table::millis(answer.took)]);
         }
-        println!("{rows}");
+        say!("{rows}");
     }
     let mut groups: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
     for answer in answers {
@@ -112,8 +135,13 @@ pub(super) fn print(answers: &[Answer]) {
             times.sort();
             let median = times.get(times.len() / 2).copied().unwrap_or_default();
             let slowest = times.last().copied().unwrap_or_default();
-            rows.add_row([group, times.len().to_string(), table::millis(median), table::millis(slowest)]);
+            rows.add_row([
+                table::paragraph(&group),
+                times.len().to_string(),
+                table::millis(median),
+                table::millis(slowest),
+            ]);
         }
-        println!("{rows}");
+        say!("{rows}");
     }
 }

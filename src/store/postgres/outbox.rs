@@ -17,7 +17,8 @@ use super::rows::{self, seconds, storable, unreadable};
 use super::{PostgresStore, classify};
 use crate::store::outbox::{
     AttemptRecord, Backlog, ClaimRequest, Claimed, DestinationState, Lease, Message, MessageFilter,
-    MessageRecord, MessageState, NewMessage, OutboxHints, OutboxStore, Settled, Settlement, read_headers,
+    MessageRecord, MessageState, NewMessage, OriginFilter, OutboxHints, OutboxStore, Settled, Settlement,
+    read_headers,
 };
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -155,6 +156,20 @@ impl OutboxStore for PostgresStore {
         let count: Result<i64, _> =
             found.first().ok_or(sqlx::Error::RowNotFound).and_then(|row| row.try_get(0));
         count.map(i64::unsigned_abs).map_err(classify::ours(doing))
+    }
+
+    async fn messages_of_event(&self, event: &OriginFilter<'_>) -> Result<Vec<MessageRecord>, StoreError> {
+        let doing = "read the messages of an event";
+        let (first, last) = event.ids();
+        let read = self
+            .query(include_str!("sql/messages_of_event.sql"))
+            .bind(first)
+            .bind(last)
+            .bind(event.source)
+            .bind(event.carried_id())
+            .bind(i64::from(event.limit));
+        let found = self.run(doing, read).await?;
+        found.iter().map(record).collect::<Result<_, _>>().map_err(classify::ours(doing))
     }
 
     async fn message_payload(&self, id: Uuid) -> Result<Option<Bytes>, StoreError> {

@@ -20,6 +20,7 @@ mod rows;
 mod schema;
 mod writer;
 
+
 use std::time::Duration;
 
 use async_trait::async_trait;

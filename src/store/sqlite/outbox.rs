@@ -22,7 +22,8 @@ use super::{SqliteStore, classify, connect};
 use crate::store::StoreError;
 use crate::store::outbox::{
     AttemptRecord, Backlog, ClaimRequest, Claimed, DestinationState, Lease, Message, MessageFilter,
-    MessageRecord, MessageState, NewMessage, OutboxHints, OutboxStore, Settled, Settlement, read_headers,
+    MessageRecord, MessageState, NewMessage, OriginFilter, OutboxHints, OutboxStore, Settled, Settlement,
+    read_headers,
 };
 
 type Statement<'q> = Query<'q, sqlx::Sqlite, SqliteArguments>;
@@ -138,6 +139,19 @@ impl OutboxStore for SqliteStore {
         let count: Result<i64, _> =
             found.first().ok_or(sqlx::Error::RowNotFound).and_then(|row| row.try_get(0));
         count.map(i64::unsigned_abs).map_err(classify::ours(doing))
+    }
+
+    async fn messages_of_event(&self, event: &OriginFilter<'_>) -> Result<Vec<MessageRecord>, StoreError> {
+        let doing = "read the messages of an event";
+        let (first, last) = event.ids();
+        let read = sqlx::query(include_str!("sql/messages_of_event.sql"))
+            .bind(first.hyphenated())
+            .bind(last.hyphenated())
+            .bind(event.source)
+            .bind(event.carried_id())
+            .bind(event.limit);
+        let found = self.read(doing, read).await?;
+        found.iter().map(record).collect::<Result<_, _>>().map_err(classify::ours(doing))
     }
 
     async fn message_payload(&self, id: Uuid) -> Result<Option<Bytes>, StoreError> {

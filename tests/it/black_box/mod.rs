@@ -3,6 +3,7 @@
 mod answers;
 mod batches;
 mod bodies;
+mod command_line;
 mod contracts;
 mod crashes;
 mod deduplication;

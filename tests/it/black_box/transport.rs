@@ -193,4 +193,20 @@ on_both_stores! {
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(app.database.effects_of("evt_hidden").await, 0);
     }
+
+    async fn what_is_no_http_is_refused_and_leaves_no_line_in_the_log(backend: Backend) {
+        let app = Setup::new(backend).start().await;
+        for garbage in [
+            &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            b"POST /hooks/shop HTTP/1.1\r\nHost: x\r\nX-A : a\r\n\r\n",
+            b"POST /hooks/shop HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+        ] {
+            let mut connection = Connection::open(app.public()).await.expect("connects");
+            connection.write(garbage).await.expect("writes");
+            assert_eq!(connection.answer().await.expect("answers").status, 400, "{garbage:?}");
+        }
+        app.deliver("shop", order("evt_1")).await.expect(200, "applied");
+        assert!(!app.log().contains("ERROR"), "whoever reaches the port can fill the log:\n{}", app.log());
+    }
 }

@@ -1,9 +1,12 @@
 //! `forward` handlers: from a delivery to a destination, in one transaction with the effect.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
 use super::crm;
-use super::sink::Sink;
+use super::sink::{Reply, Sink};
 use super::{in_state, table, wait_for};
-use crate::support::app::{SHOP, order};
+use crate::support::app::{SHOP, order, said};
 use crate::support::{Backend, Request, Setup, on_both_stores};
 
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -74,6 +77,58 @@ on_both_stores! {
             }
             sink.wait_for(round * 3).await;
         }
+    }
+
+    async fn an_event_says_whether_and_when_it_was_sent_on(backend: Backend) {
+        let status = Arc::new(AtomicU16::new(200));
+        let now = status.clone();
+        let sink = Sink::answering(move |_| Reply::status(now.load(Ordering::SeqCst))).await;
+        let app = Setup::new(backend)
+            .sources(&format!("{SHOP}[[source.handler]]\nforward = \"crm\"\n{}", crm(&sink.url(), "")))
+            .start()
+            .await;
+        // What HTTP does not allow in a header travels encoded and is found again.
+        let (first, second) = ("évt 1%", "evt_2");
+        app.deliver("shop", order(first)).await.expect(200, "applied");
+        let received = sink.wait_for(1).await;
+        wait_for(&app, "sent", 1).await;
+        assert_eq!(received[0].header("hooklatch-source"), "shop");
+        assert_eq!(received[0].header("hooklatch-event-id"), "%C3%A9vt%201%25");
+        let shown = said(&app.run(&["events", "show", first]));
+        assert!(shown.contains("sent on to crm") && shown.contains("message: sent"), "{shown}");
+        let history = app.admin_get("/api/v1/events/%C3%A9vt%201%25").await.json();
+        assert_eq!(history["messages"][0]["destination"], "crm", "{history}");
+        assert!(history["messages"][0]["sent_at"].is_string(), "{history}");
+
+        status.store(422, Ordering::SeqCst);
+        app.deliver("shop", order(second)).await.expect(200, "applied");
+        wait_for(&app, "dead", 1).await;
+        let id = sink.wait_for(2).await[1].id().to_owned();
+        let shown = said(&app.run(&["events", "show", second]));
+        assert!(shown.contains(&format!("hooklatch outbox retry {id}")), "{shown}");
+        assert!(shown.contains("message: given up") && shown.contains("answered 422"), "{shown}");
+        assert!(!shown.contains("message: sent"), "{shown}");
+        let as_json = said(&app.run(&["events", "show", second, "--json"]));
+        let as_json: serde_json::Value = serde_json::from_str(&as_json).expect("JSON");
+        assert_eq!(as_json["messages"].as_array().map(Vec::len), Some(1), "its own and no other's: {as_json}");
+    }
+
+    async fn an_event_that_cannot_be_written_for_its_destination_is_new_when_it_can(backend: Backend) {
+        let sink = Sink::start().await;
+        let app = Setup::new(backend)
+            .sources(&format!("{SHOP}[[source.handler]]\nforward = \"crm\"\n{}", crm(&sink.url(), "")))
+            .start()
+            .await;
+        let outbox = table(backend, "outbox");
+        app.database.execute(&format!("ALTER TABLE {outbox} RENAME TO outbox_away")).await;
+        let put_off = app.deliver("shop", order("evt_1")).await;
+        put_off.expect(503, "unavailable");
+        assert_eq!((app.database.effects().await, app.database.rows("processed_events").await), (0, 0));
+        app.database.execute(&format!("ALTER TABLE {outbox}_away RENAME TO outbox")).await;
+        app.deliver("shop", order("evt_1")).await.expect(200, "applied");
+        app.deliver("shop", order("evt_1")).await.expect(200, "replayed");
+        wait_for(&app, "sent", 1).await;
+        assert_eq!(sink.received().len(), 1);
     }
 
     async fn an_event_that_is_rejected_does_not_go_on(backend: Backend) {

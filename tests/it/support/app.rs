@@ -283,7 +283,8 @@ impl TestApp {
         command.output().expect("the program can be run")
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// The same, to be started by whoever asks.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(arguments).arg("--config").arg(&self.config_file);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());

@@ -4,6 +4,7 @@ use actix_web::web::{Data, Json, Path, Query};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use crate::http::admin::dead_letters::DeadLetterSummary;
 use crate::http::admin::deliveries::DeliveryView;
@@ -11,6 +12,7 @@ use crate::http::admin::failure::Failure;
 use crate::http::openapi::ProblemDocument;
 use crate::http::state::ServerState;
 use crate::problem::Problem;
+use crate::store::outbox::{MessageRecord, carried_on};
 use crate::store::{DeadLetterFilter, EventRecord, LedgerFilter};
 
 /// Most deliveries of the event that are shown, the newest.
@@ -36,6 +38,30 @@ pub(in crate::http) struct EventHistory {
     deliveries: Vec<DeliveryView>,
     /// Kept for a person because it could not be applied.
     dead_letters: Vec<DeadLetterSummary>,
+    /// What carries it on, one entry for each forward handler. Sent ones for as long as they are kept.
+    messages: Vec<MessageView>,
+}
+
+/// A message of the outbox that carries the event on.
+#[derive(Debug, Serialize, ToSchema)]
+struct MessageView {
+    id: Uuid,
+    destination: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aggregate_id: Option<String>,
+    #[schema(example = "sent")]
+    state: &'static str,
+    attempts: u32,
+    created_at: DateTime<Utc>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sent_at: Option<DateTime<Utc>>,
+    /// When it was given up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dead_at: Option<DateTime<Utc>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
 }
 
 /// What the inbox holds of an event.
@@ -56,7 +82,7 @@ struct EventView {
     processed_at: DateTime<Utc>,
 }
 
-/// What happened to an event: inbox, ledger and dead letters together.
+/// What happened to an event: inbox, ledger, dead letters and outbox together.
 #[utoipa::path(
     get,
     path = "/api/v1/events/{event_id}",
@@ -96,10 +122,12 @@ pub(in crate::http) async fn show(
     if events.is_empty() && deliveries.is_empty() && dead_letters.is_empty() {
         return Err(Problem::NotFound.into());
     }
+    let messages = carried_on(store, &events).await?;
     Ok(Json(EventHistory {
         events: events.into_iter().map(EventView::from).collect(),
         deliveries: deliveries.into_iter().map(DeliveryView::from).collect(),
         dead_letters: dead_letters.iter().map(DeadLetterSummary::from).collect(),
+        messages: messages.into_iter().map(|(_, message)| MessageView::from(message)).collect(),
     }))
 }
 
@@ -114,6 +142,23 @@ impl From<EventRecord> for EventView {
             status: record.status,
             occurred_at: record.occurred_at,
             processed_at: record.processed_at,
+        }
+    }
+}
+
+impl From<MessageRecord> for MessageView {
+    fn from(record: MessageRecord) -> Self {
+        Self {
+            id: record.id,
+            destination: record.destination,
+            aggregate_id: record.aggregate_id,
+            state: record.state.as_str(),
+            attempts: record.attempts,
+            created_at: record.created_at,
+            sent_at: record.sent_at,
+            dead_at: record.dead_at,
+            last_status: record.last_status,
+            last_error: record.last_error,
         }
     }
 }
