@@ -424,7 +424,8 @@ mod documented {
             ("CRM_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
         ]);
         // Kafka is not built in by default.
-        let text = uncommented();
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = with_certificates(&uncommented(), directory.path());
         let (built_in, kafka) = text.rsplit_once("[[destination]]").expect("the last one");
         assert!(kafka.contains("kafka://"), "{kafka}");
         let config = Config::parse("config.default.toml", built_in, &environment).expect("valid");
@@ -433,6 +434,19 @@ mod documented {
         assert_eq!(config.sources[0].section.handler.len(), 2);
         assert_eq!(config.destinations.len(), 3);
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    }
+
+    /// The files that the examples name, in a directory.
+    fn with_certificates(text: &str, directory: &std::path::Path) -> String {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+        let certificate = params.self_signed(&key).expect("signs itself").pem();
+        for (name, pem) in
+            [("ca.pem", &certificate), ("client.pem", &certificate), ("client.key", &key.serialize_pem())]
+        {
+            std::fs::write(directory.join(name), pem).expect("a file");
+        }
+        text.replace("/etc/hooklatch", directory.to_str().expect("UTF-8"))
     }
 
     #[test]
@@ -469,6 +483,9 @@ mod documented {
         assert_eq!(sections.keys().filter(|name| !name.is_empty()).count(), known.len());
         for key in fields::<TlsSection>() {
             assert!(sections["http"].contains(&format!("{key} = ")), "http.tls.{key} is not documented");
+        }
+        for key in fields::<PeerTlsSection>() {
+            assert!(sections["destination"].contains(&format!("{key} = ")), "tls.{key} is not documented");
         }
         for key in fields::<OrderRule>() {
             assert!(sections["source"].contains(&format!("{key} = ")), "order_by.{key} is not documented");
@@ -588,6 +605,25 @@ mod brokers {
             &source("kind = 'amqp'\nurl = 'nats://localhost'\nqueue = 'q'"),
             &["no URL of the source's kind"],
         );
+    }
+
+    #[test]
+    #[cfg(all(feature = "amqp", feature = "nats"))]
+    fn tls_that_cannot_be_is_told_with_the_way_out() {
+        for url in ["http://localhost", "amqp://localhost", "nats://localhost"] {
+            let lines = format!("url = '{url}'\nrouting_key = 'q'\nsubject = 's'\ntls = {{ ca = 'x.pem' }}");
+            names(&destination(&lines), &["destination[0].tls", "speaks no TLS; write the URL with"]);
+        }
+        let lines = "url = 'https://localhost'\ntls = { ca = '/nowhere/ca.pem' }";
+        names(&destination(lines), &["destination[0].tls: /nowhere/ca.pem cannot be read"]);
+        let lines = "url = 'https://localhost'\ntls = { certificate = 'x.pem' }";
+        names(&destination(lines), &["a certificate needs its key"]);
+        names(&destination("url = 'https://localhost'\ntls = { ca = '' }"), &["tls.ca: name a PEM file"]);
+        let queue = "kind = 'amqp'\nurl = 'amqps://localhost'\nqueue = 'q'\ntls = { key = 'k', cert = 'c' }";
+        names(&source(queue), &["cert", "certificate"]);
+        let queue = "kind = 'amqp'\nurl = 'amqps://localhost'\nqueue = 'q'\ntls = { ca = '/nowhere/ca.pem' }";
+        names(&source(queue), &["source[0].tls: /nowhere/ca.pem cannot be read"]);
+        names(&source("verify = { scheme = 'none' }\ntls = {}"), &["source[0].tls: this belongs to"]);
     }
 
     #[test]
