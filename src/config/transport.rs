@@ -119,6 +119,7 @@ impl DestinationSection {
             #[cfg(feature = "kafka")]
             BrokerKind::Kafka => self.kafka(at, broker, headers, report).map(Transport::Kafka),
             // Refused with the URL.
+            #[cfg(not(all(feature = "amqp", feature = "nats", feature = "kafka")))]
             _ => None,
         }
     }
