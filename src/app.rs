@@ -159,11 +159,8 @@ impl App {
         let state =
             Arc::new(ServerState::new(services.clone(), sources, limits, config.admin.token.as_ref()));
         let queues: Vec<_> = config.queues().cloned().collect();
-        let consumers = (roles.contains(&Role::Receive) && !queues.is_empty()).then(|| Consumers {
-            queues,
-            state: state.clone(),
-            grace: config.http.shutdown_grace,
-        });
+        let consumers = (roles.contains(&Role::Receive) && !queues.is_empty())
+            .then(|| Consumers::new(queues, state.clone(), config.http.shutdown_grace));
         let pruner = roles.contains(&Role::Prune).then(|| Pruner {
             store,
             retention: config.retention.clone(),
@@ -299,6 +296,8 @@ fn relay_of(
     clock: &Clock,
     metrics: &Arc<Metrics>,
 ) -> Result<Relay, AppError> {
+    // Before anybody can scrape them.
+    metrics.outbox.register(config.destinations.iter().map(|spec| &*spec.name));
     Ok(Relay {
         parts: LaneParts {
             store: store.clone(),

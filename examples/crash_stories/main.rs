@@ -21,14 +21,17 @@ mod table;
 use std::error::Error;
 use std::io::{self, Write as _};
 use std::iter::successors;
+use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 
+use futures_util::FutureExt as _;
 use futures_util::future::try_join_all;
 
 use play::{Cost, Moment, play};
 use relays::{Part, Relay};
 use stage::Stage;
 use table::Row;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Anything that keeps a story from being told.
 type Failure = Box<dyn Error + Send + Sync>;
@@ -44,7 +47,7 @@ const IN_FLIGHT: usize = 16;
 async fn main() -> ExitCode {
     let told = match Part::of_this_process() {
         Some(part) => relays::run(part).await,
-        None => tell().await,
+        None => tell_and_clear_up().await,
     };
     match told {
         Ok(()) => ExitCode::SUCCESS,
@@ -55,8 +58,28 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn tell() -> Result<(), Failure> {
+/// Whatever becomes of the stories, nothing of them is left.
+async fn tell_and_clear_up() -> Result<(), Failure> {
     let stage = Stage::of_environment()?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let told = tokio::select! {
+        told = AssertUnwindSafe(tell(&stage)).catch_unwind() => {
+            told.unwrap_or_else(|_| Err("a story panicked; its message is above".into()))
+        }
+        _ = interrupt.recv() => Err("interrupted".into()),
+        _ = terminate.recv() => Err("terminated".into()),
+        _ = hangup.recv() => Err("its terminal is gone".into()),
+    };
+    let cleared = stage.clear().await;
+    if let (Err(_), Err(error)) = (&told, &cleared) {
+        eprintln!("crash_stories: {error}");
+    }
+    told.and(cleared)
+}
+
+async fn tell(stage: &Stage) -> Result<(), Failure> {
     say(&format!("Four relays, {FIFTY} events each, on {}.\n", stage.name()));
     let relays = [
         Relay::WholeBatch,
@@ -66,11 +89,10 @@ async fn tell() -> Result<(), Failure> {
         Relay::Hooklatch { in_flight: IN_FLIGHT },
     ];
     let costs =
-        try_join_all(relays.map(|relay| play(&stage, relay, Moment::Refused, FIFTY, THE_31ST))).await?;
+        try_join_all(relays.map(|relay| play(stage, relay, Moment::Refused, FIFTY, THE_31ST))).await?;
     say(&table::render("The receiver answers the 31st POST with 500, once", &rows(&relays, &costs)));
 
-    let costs =
-        try_join_all(relays.map(|relay| play(&stage, relay, Moment::Killed, FIFTY, THE_31ST))).await?;
+    let costs = try_join_all(relays.map(|relay| play(stage, relay, Moment::Killed, FIFTY, THE_31ST))).await?;
     say(&table::render("kill -9 between the POST and the mark of the 31st", &rows(&relays, &costs)));
     say(
         "\"mark, then publish\" has its two steps the other way round, and is killed between them as well.\n\
@@ -78,7 +100,7 @@ async fn tell() -> Result<(), Failure> {
          what is delivered and not noted has to be delivered again. A receiver that dedups makes it harmless.\n",
     );
 
-    orders(&stage).await
+    orders(stage).await
 }
 
 /// Order O7 and its event E42.

@@ -12,6 +12,7 @@ use lapin::{AsyncTcpStream, Connection, ConnectionProperties, Error, ErrorKind};
 
 use super::stream::{self, Kit};
 use super::{BrokerSpec, BrokerUrl, percent_decode, root_cause};
+use crate::tls::certificate_problem;
 
 /// How often both sides show that they live: a peer that vanished without a word is noticed after two.
 const HEARTBEAT_SECONDS: u16 = 10;
@@ -32,13 +33,17 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// Why it cannot, without any secret of the URL.
 pub async fn connect(spec: &BrokerSpec, purpose: &str) -> Result<Connection, String> {
     let uri = uri(&spec.url)?;
+    let tls = match uri.scheme {
+        AMQPScheme::AMQPS => Some(spec.peer_tls()?),
+        AMQPScheme::AMQP => None,
+    };
     let properties = ConnectionProperties::default().with_connection_name(purpose.into());
     let connecting = Connection::connector(
         uri,
         Runtime::new(Kit::current()),
-        async |uri: AMQPUri, _: Runtime<Kit>| {
+        async move |uri: AMQPUri, _: Runtime<Kit>| {
             let AMQPAuthority { host, port, .. } = &uri.authority;
-            let connected = stream::connect(host, *port, uri.scheme == AMQPScheme::AMQPS).await?;
+            let connected = stream::connect(host, *port, tls.as_ref()).await?;
             Ok(AsyncTcpStream::Plain(connected))
         },
         properties,
@@ -66,7 +71,7 @@ pub async fn close(connection: &Connection) {
 pub fn explain(error: &Error) -> String {
     match error.kind() {
         ErrorKind::ProtocolError(said) => format!("{} {}", said.get_id(), said.get_message()),
-        ErrorKind::IOError(_) => root_cause(error),
+        ErrorKind::IOError(cause) => certificate_problem(&**cause).unwrap_or_else(|| root_cause(error)),
         ErrorKind::InvalidChannelState(..) | ErrorKind::InvalidConnectionState(_) => {
             "the connection was closed".to_owned()
         }

@@ -16,12 +16,30 @@ pub use url::{BrokerKind, BrokerUrl};
 
 use std::time::Duration;
 
+use crate::tls::PeerTls;
+
 /// A broker as it is configured.
 #[derive(Clone, Debug)]
 pub struct BrokerSpec {
     pub url: BrokerUrl,
     /// How long connecting may take, up to the moment at which messages can be exchanged.
     pub connect_timeout: Duration,
+    /// Whose certificates are believed, and which is shown. `None`: as the machine's settings say.
+    pub tls: Option<PeerTls>,
+}
+
+impl BrokerSpec {
+    /// For a connection by TLS.
+    ///
+    /// # Errors
+    /// Why it cannot be set up.
+    #[cfg(any(feature = "amqp", feature = "nats"))]
+    fn peer_tls(&self) -> Result<PeerTls, String> {
+        match &self.tls {
+            Some(tls) => Ok(tls.clone()),
+            None => PeerTls::of_the_machine().map_err(|error| format!("{error}: {}", root_cause(&error))),
+        }
+    }
 }
 
 /// An error with its causes, in one line.

@@ -9,6 +9,7 @@ use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions};
 
 use super::{BrokerSpec, BrokerUrl, percent_decode, root_cause};
+use crate::tls::certificate_problem;
 
 /// The longest pause before the client connects again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -22,7 +23,10 @@ const DOUBLINGS: usize = 8;
 /// # Errors
 /// Why it cannot, without any secret of the URL.
 pub async fn connect(spec: &BrokerSpec, purpose: &str) -> Result<Client, String> {
-    let (server, options) = options(&spec.url)?;
+    let (server, mut options) = options(&spec.url)?;
+    if spec.tls.is_some() {
+        options = options.tls_client_config((*spec.peer_tls()?.config()).clone());
+    }
     let options = options
         .name(purpose)
         .connection_timeout(spec.connect_timeout)
@@ -35,7 +39,10 @@ pub async fn connect(spec: &BrokerSpec, purpose: &str) -> Result<Client, String>
     let _present = rustls::crypto::ring::default_provider().install_default();
     match tokio::time::timeout(spec.connect_timeout, options.connect(server)).await {
         Ok(Ok(client)) => Ok(client),
-        Ok(Err(error)) => Err(format!("cannot connect to {}: {}", spec.url.place(), root_cause(&error))),
+        Ok(Err(error)) => {
+            let reason = certificate_problem(&error).unwrap_or_else(|| root_cause(&error));
+            Err(format!("cannot connect to {}: {reason}", spec.url.place()))
+        }
         Err(_) => Err(format!(
             "could not connect to {} within {} s",
             spec.url.place(),

@@ -8,7 +8,6 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_rs::Tokio;
@@ -17,11 +16,12 @@ use async_rs::util::Task;
 use futures_util::Stream;
 use futures_util::io::{AsyncRead as FuturesRead, AsyncWrite as FuturesWrite};
 use rustls::pki_types::ServerName;
-use rustls_platform_verifier::ConfigVerifierExt as _;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _};
+
+use crate::tls::PeerTls;
 
 /// Bytes both ways, with or without TLS.
 pub(super) trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -32,19 +32,17 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
 pub(super) type Connected = Compat<Box<dyn Bytes>>;
 
 /// Connects, and shakes hands if TLS is wanted.
-pub(super) async fn connect(host: &str, port: u16, is_tls: bool) -> io::Result<Connected> {
+pub(super) async fn connect(host: &str, port: u16, tls: Option<&PeerTls>) -> io::Result<Connected> {
     // Brackets belong to URLs.
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let tcp = TcpStream::connect((host, port)).await?;
     tcp.set_nodelay(true)?;
-    let stream: Box<dyn Bytes> = if is_tls {
-        // Fails only when there is one already, which serves as well.
-        let _present = rustls::crypto::ring::default_provider().install_default();
-        let config = rustls::ClientConfig::with_platform_verifier().map_err(io::Error::other)?;
-        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        Box::new(TlsConnector::from(Arc::new(config)).connect(name, tcp).await?)
-    } else {
-        Box::new(tcp)
+    let stream: Box<dyn Bytes> = match tls {
+        Some(tls) => {
+            let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+            Box::new(TlsConnector::from(tls.config()).connect(name, tcp).await?)
+        }
+        None => Box::new(tcp),
     };
     Ok(stream.compat())
 }

@@ -61,7 +61,7 @@ impl BrokerUrl {
             Url::parse(text).map_err(|_| "this is not a URL; write SCHEME://USER:PASSWORD@HOST:PORT")?;
         let Some(kind) = BrokerKind::of_scheme(url.scheme()) else {
             return Err(format!(
-                "{:?} is no broker's scheme; write amqp, amqps, nats or kafka",
+                "{:?} is no broker's scheme; write amqp, amqps, nats, tls or kafka",
                 url.scheme()
             ));
         };
@@ -82,6 +82,12 @@ impl BrokerUrl {
     pub fn kind(&self) -> BrokerKind {
         // `parse` let nothing else through.
         BrokerKind::of_scheme(self.0.scheme()).unwrap_or(BrokerKind::Amqp)
+    }
+
+    /// `amqp`, `amqps`, `nats`, `tls` or `kafka`.
+    #[must_use]
+    pub fn scheme(&self) -> &str {
+        self.0.scheme()
     }
 
     #[must_use]

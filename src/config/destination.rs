@@ -13,6 +13,7 @@ use crate::signature::VerifyConfig;
 
 use super::duration::{self, show};
 use super::environment::Environment;
+use super::peer_tls::PeerTlsSection;
 use super::report::Report;
 use super::secret_ref::SecretRef;
 use super::source::check_name;
@@ -32,9 +33,11 @@ const NEVER_PERMANENT: [u16; 3] = [408, 410, 429];
 pub struct DestinationSection {
     /// What messages and `forward` handlers call it.
     pub name: String,
-    /// `https://…` or `http://…`; or a broker's: `amqp://…`, `amqps://…`, `nats://…`, `kafka://…`. One
-    /// with a token or password in it is better written `env:NAME`.
+    /// `https://…` or `http://…`; or a broker's: `amqp://…`, `amqps://…`, `nats://…`, `tls://…`,
+    /// `kafka://…`. One with a token or password in it is better written `env:NAME`.
     pub url: SecretRef,
+    /// Whose certificates are believed there, and which is shown. Unset: the machine's authorities judge.
+    pub tls: Option<PeerTlsSection>,
     /// RabbitMQ: the exchange. Unset: the default one, whose routing keys are names of queues.
     pub exchange: Option<String>,
     /// RabbitMQ: the routing key, with `{event_type}` and `{aggregate_id}` where those are wanted. Unset:

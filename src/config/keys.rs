@@ -48,7 +48,7 @@ impl Keys {
         differing
     }
 
-    /// The files that secrets are kept in.
+    /// The files that secrets are kept in, and certificates for where we connect.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
@@ -79,13 +79,22 @@ impl Keys {
             DeValue::Boolean(flag) => flag.to_string(),
             DeValue::Datetime(time) => time.to_string(),
         };
+        let key = show_key(path);
         let mut print = Sha256::new_with_prefix(&text);
-        if let Some(file) = text.strip_prefix(FILE_PREFIX) {
+        let file = text.strip_prefix(FILE_PREFIX).or_else(|| is_peer_file(&key).then_some(&*text));
+        if let Some(file) = file {
             print.update(contents(Path::new(file)));
             self.files.push(file.into());
         }
-        self.prints.insert(show_key(path), print.finalize().into());
+        self.prints.insert(key, print.finalize().into());
     }
+}
+
+/// Whether a key names a file by its path alone. Those of listeners are not among them: who listens looks
+/// after them.
+fn is_peer_file(key: &str) -> bool {
+    let is_ours = key.starts_with("destination[") || key.starts_with("source[");
+    is_ours && ["].tls.ca", "].tls.certificate", "].tls.key"].iter().any(|end| key.ends_with(end))
 }
 
 /// What a file that cannot be read holds is nothing: who needs it says so.

@@ -10,6 +10,7 @@ use crate::envelope::EnvelopePreset;
 
 use super::duration::show;
 use super::environment::Environment;
+use super::peer_tls;
 use super::report::Report;
 use super::source::SourceSection;
 
@@ -95,9 +96,11 @@ impl SourceSection {
                 format!("write a time longer than nothing, up to {}", show(LONGEST_CONNECT)),
             );
         }
+        let url = url?;
+        let tls = peer_tls::resolve(self.tls.as_ref(), at, url.scheme(), report).ok()?;
         Some(QueueSpec {
             source: self.name.as_str().into(),
-            broker: BrokerSpec { url: url?, connect_timeout },
+            broker: BrokerSpec { url, connect_timeout, tls },
             queue: queue?,
             stream: self.stream.clone(),
             prefetch: self.prefetch.unwrap_or(PREFETCH),
@@ -137,6 +140,7 @@ impl SourceSection {
             ("prefetch", self.prefetch.is_some()),
             ("max_attempts", self.max_attempts.is_some()),
             ("connect_timeout", self.connect_timeout.is_some()),
+            ("tls", self.tls.is_some()),
         ] {
             if is_there {
                 report.error(

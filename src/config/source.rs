@@ -16,6 +16,7 @@ use crate::store::Dialect;
 use super::duration;
 use super::environment::Environment;
 pub use super::handler::{HandlerSection, SqlText};
+use super::peer_tls::PeerTlsSection;
 use super::queue::QUEUED;
 pub use super::queue::SourceKind;
 use super::report::Report;
@@ -54,6 +55,8 @@ pub struct SourceSection {
     /// Of a queue: how long connecting may take. Unset: 5 s.
     #[serde(default, deserialize_with = "duration::option::deserialize")]
     pub connect_timeout: Option<Duration>,
+    /// Of a queue: whose certificates are believed there, and which is shown.
+    pub tls: Option<PeerTlsSection>,
     /// How deliveries are verified. There is no default: whoever wants none writes it. Not for queues:
     /// their brokers say who may send.
     pub verify: Option<VerifyConfig>,

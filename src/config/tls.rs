@@ -64,7 +64,7 @@ impl TlsSection {
 }
 
 /// A path may be written as secrets are.
-fn plain(path: &Path) -> PathBuf {
+pub(super) fn plain(path: &Path) -> PathBuf {
     let written = path.to_str().and_then(|path| path.strip_prefix(FILE_PREFIX));
     written.map_or_else(|| path.to_owned(), PathBuf::from)
 }

@@ -18,9 +18,11 @@ use crate::outbox::nats::NatsSpec;
 #[cfg(any(feature = "amqp", feature = "nats", feature = "kafka"))]
 use crate::outbox::route::Route;
 use crate::signature::{Verifier, VerifyConfig};
+use crate::tls::PeerTls;
 
 use super::destination::DestinationSection;
 use super::environment::Environment;
+use super::peer_tls;
 use super::report::Report;
 
 /// Set by the relay for each message.
@@ -54,11 +56,12 @@ impl DestinationSection {
         let url = self.url(&key, environment, report)?;
         let kind = BrokerKind::of_scheme(url.scheme());
         self.refuse_what_belongs_elsewhere(at, kind, report);
+        let tls = peer_tls::resolve(self.tls.as_ref(), at, url.scheme(), report).ok()?;
         match (url.scheme(), kind) {
-            ("http" | "https", _) => self.http(url, headers, signer),
+            ("http" | "https", _) => self.http(url, tls, headers, signer),
             (_, Some(kind)) => {
                 let url = BrokerUrl::parse(url.as_str()).map_err(|error| report.error(&key, error)).ok()?;
-                let broker = BrokerSpec { url, connect_timeout: self.connect_timeout };
+                let broker = BrokerSpec { url, connect_timeout: self.connect_timeout, tls };
                 self.broker(at, kind, broker, headers?, report)
             }
             (scheme, None) => {
@@ -77,6 +80,7 @@ impl DestinationSection {
     fn http(
         &self,
         url: Url,
+        tls: Option<PeerTls>,
         headers: Option<HeaderMap>,
         signer: Option<Option<Verifier>>,
     ) -> Option<Transport> {
@@ -91,6 +95,7 @@ impl DestinationSection {
             headers: headers?,
             signer,
             permanent_statuses: self.permanent_statuses.clone(),
+            tls,
         }))
     }
 
@@ -114,6 +119,7 @@ impl DestinationSection {
             #[cfg(feature = "kafka")]
             BrokerKind::Kafka => self.kafka(at, broker, headers, report).map(Transport::Kafka),
             // Refused with the URL.
+            #[cfg(not(all(feature = "amqp", feature = "nats", feature = "kafka")))]
             _ => None,
         }
     }

@@ -64,10 +64,19 @@ impl QueueSpec {
 
 /// All queues of a process.
 pub struct Consumers {
-    pub queues: Vec<QueueSpec>,
-    pub state: Arc<ServerState>,
-    /// How long a stop waits for messages that have been taken.
-    pub grace: Duration,
+    queues: Vec<QueueSpec>,
+    state: Arc<ServerState>,
+    grace: Duration,
+}
+
+impl Consumers {
+    /// `grace`: how long a stop waits for messages that have been taken. The first scrape finds every
+    /// queue, however soon it comes.
+    #[must_use]
+    pub fn new(queues: Vec<QueueSpec>, state: Arc<ServerState>, grace: Duration) -> Self {
+        state.services().metrics.consumers.register(queues.iter().map(|spec| &*spec.source));
+        Self { queues, state, grace }
+    }
 }
 
 impl fmt::Debug for Consumers {
@@ -79,7 +88,6 @@ impl fmt::Debug for Consumers {
 /// Takes messages until `stop`; then settles those that have been taken.
 pub async fn run(consumers: Consumers, stop: CancellationToken) {
     let Consumers { queues, state, grace } = consumers;
-    state.services().metrics.consumers.register(queues.iter().map(|spec| &*spec.source));
     let mut lines = JoinSet::new();
     for spec in queues {
         if let Some(queue) = spec.queue() {

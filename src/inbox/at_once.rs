@@ -30,6 +30,7 @@ pub(super) struct Settled {
 }
 
 /// What became of a delivery in one statement.
+#[expect(clippy::large_enum_variant, reason = "nearly all are answered, and gone in a moment")]
 pub(super) enum AtOnceFate {
     Answered(Composed),
     /// The handler failed on it: it is to be kept as `reject_at_once` does.

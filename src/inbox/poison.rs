@@ -15,13 +15,13 @@ const WHOLE: f32 = 1e6;
 /// Over how many events the share of failures is averaged.
 const MEMORY_EVENTS: f32 = 2_000.0;
 
-/// Failures that a batch may be expected to hold and still be trusted. From a measurement: a failed
-/// attempt costs about as much as care costs a batch twice its size.
-const TRUSTED_FAILURES: f32 = 0.5;
+/// Failures that a batch may be expected to hold and still be trusted. From a measurement: care costs a batch
+/// a fifth of what a failed attempt does.
+const TRUSTED_FAILURES: f32 = 0.2;
 
 /// Failures that a chunk should hold: smaller chunks cost more subtransactions, larger ones repeat
 /// more good events.
-const CHUNK_FAILURES: f32 = 0.3;
+const CHUNK_FAILURES: f32 = 1.0;
 
 /// The smallest and the largest chunk.
 const CHUNKS: (f32, f32) = (8.0, 256.0);
@@ -35,14 +35,12 @@ pub(super) struct Poison {
 impl Poison {
     /// The care for a batch of so many deliveries.
     pub fn care(&self, deliveries: usize) -> Care {
-        let t: f32 = std::env::var("HL_T").ok().and_then(|t| t.parse().ok()).unwrap_or(TRUSTED_FAILURES);
-        if self.share() * count(deliveries) <= t { Care::Trust } else { self.careful() }
+        if self.share() * count(deliveries) <= TRUSTED_FAILURES { Care::Trust } else { self.careful() }
     }
 
     /// The care for a batch in which something has failed.
     pub fn careful(&self) -> Care {
-        let t: f32 = std::env::var("HL_C").ok().and_then(|t| t.parse().ok()).unwrap_or(CHUNK_FAILURES);
-        let chunk = (t / self.share()).clamp(CHUNKS.0, CHUNKS.1);
+        let chunk = (CHUNK_FAILURES / self.share()).clamp(CHUNKS.0, CHUNKS.1);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is within CHUNKS")]
         let chunk = chunk as usize;
         Care::Chunks(chunk)
@@ -87,7 +85,7 @@ mod tests {
         }
         assert_eq!(poison.care(10), Care::Trust);
         let Care::Chunks(chunk) = poison.care(200) else { panic!("two of them will fail") };
-        assert!((25..=35).contains(&chunk), "{chunk}");
+        assert!((90..=110).contains(&chunk), "{chunk}");
     }
 
     #[test]

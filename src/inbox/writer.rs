@@ -63,6 +63,7 @@ pub(super) struct Writer {
 }
 
 /// What a writer does next.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Next {
     /// `None`: there will be no more.
     Job(Option<Job>),

@@ -17,6 +17,7 @@ use super::destination::{Answer, Destination, Meaning};
 use super::probe;
 use crate::signature::Verifier;
 use crate::store::outbox::Message;
+use crate::tls::{PeerTls, certificate_problem};
 
 /// How many hooklatches a message has come through, this one included.
 pub const HOPS_HEADER: &str = "hooklatch-hops";
@@ -59,6 +60,8 @@ pub struct HttpSpec {
     pub signer: Option<Verifier>,
     /// Statuses that say a message will never be taken.
     pub permanent_statuses: Vec<u16>,
+    /// Whose certificates are believed, and which is shown. `None`: as the machine's settings say.
+    pub tls: Option<PeerTls>,
 }
 
 impl fmt::Debug for HttpSpec {
@@ -81,15 +84,18 @@ impl HttpDestination {
     pub(super) fn new(spec: &HttpSpec, concurrency: usize) -> Result<Self, reqwest::Error> {
         // Fails only when there is one already, which serves as well.
         let _present = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
+        let mut client = Client::builder()
             .connect_timeout(spec.connect_timeout)
             .timeout(spec.timeout)
             .pool_max_idle_per_host(concurrency)
             .pool_idle_timeout(IDLE)
             .tcp_nodelay(true)
             .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("hooklatch/", env!("CARGO_PKG_VERSION")))
-            .build()?;
+            .user_agent(concat!("hooklatch/", env!("CARGO_PKG_VERSION")));
+        if let Some(tls) = &spec.tls {
+            client = client.tls_backend_preconfigured((*tls.config()).clone());
+        }
+        let client = client.build()?;
         let target = match spec.url.query() {
             Some(query) => format!("{}?{query}", spec.url.path()),
             None => spec.url.path().to_owned(),
@@ -146,7 +152,7 @@ impl Destination for HttpDestination {
     }
 
     async fn probe(&self) -> Option<Result<String, String>> {
-        Some(probe::reach(&self.spec.url, self.spec.connect_timeout).await)
+        Some(probe::reach(&self.spec.url, self.spec.tls.as_ref(), self.spec.connect_timeout).await)
     }
 }
 
@@ -214,6 +220,9 @@ fn explain(error: reqwest::Error) -> String {
         "the connection failed"
     };
     let error = error.without_url();
+    if let Some(problem) = certificate_problem(&error) {
+        return format!("{what}: {problem}");
+    }
     let mut cause: &dyn std::error::Error = &error;
     while let Some(deeper) = cause.source() {
         cause = deeper;

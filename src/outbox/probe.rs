@@ -3,19 +3,18 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Url;
-use rustls_platform_verifier::ConfigVerifierExt as _;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+use crate::tls::{PeerTls, certificate_problem};
+
 /// Goes as far as an attempt would before it sends something; says how far that is.
-pub(super) async fn reach(url: &Url, patience: Duration) -> Result<String, String> {
+pub(super) async fn reach(url: &Url, tls: Option<&PeerTls>, patience: Duration) -> Result<String, String> {
     let host = url.host_str().ok_or("its URL has no host")?.trim_matches(['[', ']']);
     let port = url.port_or_known_default().ok_or("its URL has no port")?;
     let addresses = resolve(host, port, patience).await?;
@@ -23,7 +22,7 @@ pub(super) async fn reach(url: &Url, patience: Duration) -> Result<String, Strin
     if url.scheme() != "https" {
         return Ok(format!("{address} takes connections; without TLS, anybody between can read messages"));
     }
-    greet(stream, host, patience).await?;
+    greet(stream, host, tls, patience).await?;
     Ok(format!("{address} takes connections and has a certificate for {host}"))
 }
 
@@ -57,15 +56,21 @@ async fn connect(addresses: &[SocketAddr], patience: Duration) -> Result<(TcpStr
     ))
 }
 
-async fn greet(stream: TcpStream, host: &str, patience: Duration) -> Result<(), String> {
-    let config =
-        ClientConfig::with_platform_verifier().map_err(|error| format!("TLS cannot be set up: {error}"))?;
+async fn greet(
+    stream: TcpStream,
+    host: &str,
+    tls: Option<&PeerTls>,
+    patience: Duration,
+) -> Result<(), String> {
+    let machine = || PeerTls::of_the_machine().map_err(|error| format!("{error}; see to its certificates"));
+    let tls = tls.map_or_else(machine, |tls| Ok(tls.clone()))?;
     let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("{host} is no name for TLS"))?;
-    match timeout(patience, TlsConnector::from(Arc::new(config)).connect(name, stream)).await {
+    match timeout(patience, TlsConnector::from(tls.config()).connect(name, stream)).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(format!(
-            "TLS with {host} fails: {error}; check its certificate, and the ones this machine trusts"
-        )),
+        Ok(Err(error)) => match certificate_problem(&error) {
+            Some(problem) => Err(format!("TLS with {host} fails: {problem}")),
+            None => Err(format!("TLS with {host} fails: {error}; is that a port for TLS?")),
+        },
         Err(_) => {
             Err(format!("TLS with {host} did not come about {}; is that a port for TLS?", within(patience)))
         }
@@ -85,9 +90,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(5);
 
     async fn told(url: &str) -> Result<String, String> {
-        // Fails only when there is one already.
-        let _present = rustls::crypto::ring::default_provider().install_default();
-        reach(&url.parse().expect("a URL"), PATIENCE).await
+        reach(&url.parse().expect("a URL"), None, PATIENCE).await
     }
 
     #[tokio::test]

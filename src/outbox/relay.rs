@@ -20,8 +20,10 @@ use crate::store::Store;
 
 /// Results that wait to be noted.
 const RESULTS: usize = 1024;
-/// Counting the outbox may cost a scan of an index: not more often than this.
+/// Counting the outbox may cost a scan of an index: not more often than this …
 const SAMPLE_EVERY: Duration = Duration::from_secs(15);
+/// … and so that counting takes no more than this part of the time.
+const SAMPLE_PART: u32 = 50;
 /// How often to look for messages that wait for nothing, at most …
 const FREE_EVERY: Duration = Duration::from_secs(15);
 /// … and so that looking takes no more than this part of the time: it reads all that wait.
@@ -164,6 +166,7 @@ async fn read_states(parts: LaneParts, publish: watch::Sender<States>) {
 async fn sample(parts: LaneParts, names: Vec<Arc<str>>) {
     let mut unknown_told = false;
     loop {
+        let started = Instant::now();
         if let Ok(backlog) = parts.store.backlog().await {
             parts.metrics.outbox.backlog(&backlog);
             let unknown = backlog.iter().find(|waits| names.iter().all(|name| **name != *waits.destination));
@@ -176,7 +179,7 @@ async fn sample(parts: LaneParts, names: Vec<Arc<str>>) {
             }
             unknown_told = unknown.is_some();
         }
-        tokio::time::sleep(SAMPLE_EVERY).await;
+        tokio::time::sleep(SAMPLE_EVERY.max(started.elapsed() * SAMPLE_PART)).await;
     }
 }
 

@@ -257,13 +257,14 @@ fn statements(source: &Source) -> impl Iterator<Item = &SqlHandler> {
 }
 
 /// The keys of a source that say which queue its deliveries come from: connections to brokers stay.
-const OF_A_QUEUE: [&str; 7] =
-    ["kind", "url", "queue", "stream", "prefetch", "max_attempts", "connect_timeout"];
+const OF_A_QUEUE: [&str; 8] =
+    ["kind", "url", "queue", "stream", "prefetch", "max_attempts", "connect_timeout", "tls"];
 
 /// Whether a key counts without a restart.
 fn is_reloadable(key: &str) -> bool {
     if key.starts_with("source[") {
-        return !key.split_once("].").is_some_and(|(_, name)| OF_A_QUEUE.contains(&name));
+        let name = key.split_once("].").map_or("", |(_, name)| name);
+        return !OF_A_QUEUE.contains(&name.split('.').next().unwrap_or_default());
     }
     key == "admin.token" || key.starts_with("destination[")
 }
@@ -289,7 +290,14 @@ mod tests {
         {
             assert!(is_reloadable(key), "{key}");
         }
-        for key in ["admin.listen", "http.listen", "source[0].queue", "source[12].url", "source[1].kind"] {
+        for key in [
+            "admin.listen",
+            "http.listen",
+            "source[0].queue",
+            "source[12].url",
+            "source[1].kind",
+            "source[0].tls.ca",
+        ] {
             assert!(!is_reloadable(key), "{key}");
         }
     }

@@ -262,6 +262,14 @@ pub struct Backlog {
     pub dead: u64,
     /// Age of the oldest that is not sent.
     pub oldest: Duration,
+    /// 95th percentile of the ages of those that are not sent: one in twenty is older.
+    pub age_p95: Duration,
+}
+
+/// How many unsent messages are older than the one at the 95th percentile of age (the nearest rank).
+pub(super) fn older_than_p95(unsent: u64) -> u64 {
+    const ONE_IN: u64 = 20;
+    unsent / ONE_IN
 }
 
 /// Which messages an operator means.

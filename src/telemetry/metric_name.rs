@@ -23,6 +23,7 @@ pub enum MetricName {
     OutboxLeaseExpiries,
     OutboxUnsent,
     OutboxOldestUnsent,
+    OutboxUnsentAgeP95,
     OutboxDeadLetters,
     Reloads,
     LastReloadSuccessful,
@@ -36,7 +37,7 @@ pub enum MetricName {
 
 impl MetricName {
     /// All of them, in the order of the exposition.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Deliveries,
         Self::DeliveryDuration,
         Self::Events,
@@ -54,6 +55,7 @@ impl MetricName {
         Self::OutboxLeaseExpiries,
         Self::OutboxUnsent,
         Self::OutboxOldestUnsent,
+        Self::OutboxUnsentAgeP95,
         Self::OutboxDeadLetters,
         Self::Reloads,
         Self::LastReloadSuccessful,
@@ -86,6 +88,7 @@ impl MetricName {
             Self::OutboxLeaseExpiries => "hooklatch_outbox_lease_expiries",
             Self::OutboxUnsent => "hooklatch_outbox_unsent",
             Self::OutboxOldestUnsent => "hooklatch_outbox_oldest_unsent_seconds",
+            Self::OutboxUnsentAgeP95 => "hooklatch_outbox_unsent_age_p95_seconds",
             Self::OutboxDeadLetters => "hooklatch_outbox_dead_letters",
             Self::Reloads => "hooklatch_reloads",
             Self::LastReloadSuccessful => "hooklatch_last_reload_successful",
@@ -120,6 +123,9 @@ impl MetricName {
             Self::OutboxLeaseExpiries => "Messages whose relay said nothing until its lease ended",
             Self::OutboxUnsent => "Messages that are not sent yet",
             Self::OutboxOldestUnsent => "Age of the oldest message that is not sent",
+            Self::OutboxUnsentAgeP95 => {
+                "95th percentile of the ages of messages that are not sent: one in twenty is older"
+            }
             Self::OutboxDeadLetters => "Messages that were given up and wait for a person",
             Self::Reloads => {
                 "Times that the configuration or a certificate was read again, by what came of it"

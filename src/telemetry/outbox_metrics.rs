@@ -65,6 +65,7 @@ pub struct OutboxMetrics {
     lease_expiries: Family<DestinationLabel, Counter>,
     unsent: Family<DestinationLabel, Gauge>,
     oldest: Family<DestinationLabel, Gauge>,
+    age_p95: Family<DestinationLabel, Gauge>,
     dead: Family<DestinationLabel, Gauge>,
 }
 
@@ -84,6 +85,7 @@ impl OutboxMetrics {
             lease_expiries: add(registry, MetricName::OutboxLeaseExpiries, Family::default()),
             unsent: add(registry, MetricName::OutboxUnsent, Family::default()),
             oldest: add(registry, MetricName::OutboxOldestUnsent, Family::default()),
+            age_p95: add(registry, MetricName::OutboxUnsentAgeP95, Family::default()),
             dead: add(registry, MetricName::OutboxDeadLetters, Family::default()),
         }
     }
@@ -102,7 +104,7 @@ impl OutboxMetrics {
             drop(self.attempt_duration.get_or_create_owned(&destination()));
             drop(self.age_at_arrival.get_or_create_owned(&destination()));
             drop(self.lease_expiries.get_or_create_owned(&destination()));
-            for gauge in [&self.unsent, &self.oldest, &self.dead] {
+            for gauge in [&self.unsent, &self.oldest, &self.age_p95, &self.dead] {
                 gauge.get_or_create_owned(&destination()).set(0);
             }
         }
@@ -131,15 +133,18 @@ impl OutboxMetrics {
         let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let unknown = DestinationLabel { destination: UNKNOWN_DESTINATION.to_owned() };
-        let (mut unsent, mut dead, mut oldest) = (0, 0, 0);
+        let (mut unsent, mut dead, mut oldest, mut age_p95) = (0, 0, 0, 0);
         for waits in backlog.iter().filter(|waits| !known.contains(&*waits.destination)) {
             unsent += waits.unsent;
             dead += waits.dead;
             oldest = oldest.max(waits.oldest.as_secs());
+            // Of several destinations that nobody knows: the worst.
+            age_p95 = age_p95.max(waits.age_p95.as_secs());
         }
         self.unsent.get_or_create_owned(&unknown).set(gauge(unsent));
         self.dead.get_or_create_owned(&unknown).set(gauge(dead));
         self.oldest.get_or_create_owned(&unknown).set(gauge(oldest));
+        self.age_p95.get_or_create_owned(&unknown).set(gauge(age_p95));
         for name in known.iter() {
             let label = DestinationLabel { destination: name.to_string() };
             let waits = backlog.iter().find(|waits| *waits.destination == **name);
@@ -147,6 +152,8 @@ impl OutboxMetrics {
             self.dead.get_or_create_owned(&label).set(gauge(waits.map_or(0, |waits| waits.dead)));
             let oldest = waits.map_or(0, |waits| waits.oldest.as_secs());
             self.oldest.get_or_create_owned(&label).set(gauge(oldest));
+            let age_p95 = waits.map_or(0, |waits| waits.age_p95.as_secs());
+            self.age_p95.get_or_create_owned(&label).set(gauge(age_p95));
         }
     }
 
@@ -172,6 +179,7 @@ mod tests {
             unsent: 2,
             dead: 1,
             oldest: Duration::from_secs(9),
+            age_p95: Duration::from_secs(7),
         };
         metrics.backlog(&[waits("crm"), waits("typo"), waits("tpyo")]);
         let mut text = String::new();
@@ -182,6 +190,7 @@ mod tests {
             "hooklatch_outbox_unsent{destination=\"crm\"} 2\n",
             "hooklatch_outbox_unsent{destination=\"unknown\"} 4\n",
             "hooklatch_outbox_oldest_unsent_seconds{destination=\"unknown\"} 9\n",
+            "hooklatch_outbox_unsent_age_p95_seconds{destination=\"crm\"} 7\n",
         ] {
             assert!(text.contains(line), "{line}{text}");
         }

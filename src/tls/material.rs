@@ -56,6 +56,8 @@ pub enum TlsError {
     Mismatch { certificate: PathBuf, key: PathBuf },
     #[error("the certificate in {} cannot be used: {problem}", path.display())]
     Unusable { path: PathBuf, problem: String },
+    #[error("TLS cannot be set up with what this machine trusts")]
+    Machine(#[source] rustls::Error),
 }
 
 /// What the files hold.
@@ -178,7 +180,7 @@ fn certified(
     })
 }
 
-fn roots(path: &Path, text: &[u8]) -> Result<RootCertStore, TlsError> {
+pub(super) fn roots(path: &Path, text: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path, text)? {
         roots.add(certificate).map_err(|error| unusable(path, &error.to_string()))?;
@@ -186,17 +188,17 @@ fn roots(path: &Path, text: &[u8]) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-fn unusable(path: &Path, problem: &str) -> TlsError {
+pub(super) fn unusable(path: &Path, problem: &str) -> TlsError {
     TlsError::Unusable { path: path.to_owned(), problem: problem.to_owned() }
 }
 
-fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(super) fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found = CertificateDer::pem_slice_iter(text).collect::<Result<Vec<_>, pem::Error>>();
     let found = found.map_err(|_| TlsError::NotPem(path.to_owned()))?;
     if found.is_empty() { Err(TlsError::NoCertificate(path.to_owned())) } else { Ok(found) }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     let unreadable = |error| TlsError::Unreadable(path.to_owned(), error);
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(unreadable)?;

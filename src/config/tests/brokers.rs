@@ -57,6 +57,25 @@ fn keys_that_belong_elsewhere_are_refused() {
 }
 
 #[test]
+#[cfg(all(feature = "amqp", feature = "nats"))]
+fn tls_that_cannot_be_is_told_with_the_way_out() {
+    for url in ["http://localhost", "amqp://localhost", "nats://localhost"] {
+        let lines = format!("url = '{url}'\nrouting_key = 'q'\nsubject = 's'\ntls = {{ ca = 'x.pem' }}");
+        names(&destination(&lines), &["destination[0].tls", "speaks no TLS; write the URL with"]);
+    }
+    let lines = "url = 'https://localhost'\ntls = { ca = '/nowhere/ca.pem' }";
+    names(&destination(lines), &["destination[0].tls: /nowhere/ca.pem cannot be read"]);
+    let lines = "url = 'https://localhost'\ntls = { certificate = 'x.pem' }";
+    names(&destination(lines), &["a certificate needs its key"]);
+    names(&destination("url = 'https://localhost'\ntls = { ca = '' }"), &["tls.ca: name a PEM file"]);
+    let queue = "kind = 'amqp'\nurl = 'amqps://localhost'\nqueue = 'q'\ntls = { key = 'k', cert = 'c' }";
+    names(&source(queue), &["cert", "certificate"]);
+    let queue = "kind = 'amqp'\nurl = 'amqps://localhost'\nqueue = 'q'\ntls = { ca = '/nowhere/ca.pem' }";
+    names(&source(queue), &["source[0].tls: /nowhere/ca.pem cannot be read"]);
+    names(&source("verify = { scheme = 'none' }\ntls = {}"), &["source[0].tls: this belongs to"]);
+}
+
+#[test]
 #[cfg(not(feature = "kafka"))]
 fn a_broker_that_is_not_built_in_is_refused_with_the_way_out() {
     let kafka = "url = 'kafka://localhost'\ntopic = 't'";

@@ -38,7 +38,8 @@ fn the_example_lines_are_valid_when_they_are_uncommented() {
         ("CRM_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
     ]);
     // Kafka is not built in by default.
-    let text = uncommented();
+    let directory = tempfile::tempdir().expect("a directory");
+    let text = with_certificates(&uncommented(), directory.path());
     let (built_in, kafka) = text.rsplit_once("[[destination]]").expect("the last one");
     assert!(kafka.contains("kafka://"), "{kafka}");
     let config = Config::parse("config.default.toml", built_in, &environment).expect("valid");
@@ -47,6 +48,19 @@ fn the_example_lines_are_valid_when_they_are_uncommented() {
     assert_eq!(config.sources[0].section.handler.len(), 2);
     assert_eq!(config.destinations.len(), 3);
     assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+}
+
+/// The files that the examples name, in a directory.
+fn with_certificates(text: &str, directory: &std::path::Path) -> String {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    let certificate = params.self_signed(&key).expect("signs itself").pem();
+    for (name, pem) in
+        [("ca.pem", &certificate), ("client.pem", &certificate), ("client.key", &key.serialize_pem())]
+    {
+        std::fs::write(directory.join(name), pem).expect("a file");
+    }
+    text.replace("/etc/hooklatch", directory.to_str().expect("UTF-8"))
 }
 
 #[test]
@@ -83,6 +97,9 @@ fn every_key_is_documented() {
     assert_eq!(sections.keys().filter(|name| !name.is_empty()).count(), known.len());
     for key in fields::<TlsSection>() {
         assert!(sections["http"].contains(&format!("{key} = ")), "http.tls.{key} is not documented");
+    }
+    for key in fields::<PeerTlsSection>() {
+        assert!(sections["destination"].contains(&format!("{key} = ")), "tls.{key} is not documented");
     }
     for key in fields::<OrderRule>() {
         assert!(sections["source"].contains(&format!("{key} = ")), "order_by.{key} is not documented");

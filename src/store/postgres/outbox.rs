@@ -340,12 +340,16 @@ fn destination_state(row: &PgRow) -> Result<DestinationState, sqlx::Error> {
 }
 
 fn backlog(row: &PgRow) -> Result<Backlog, sqlx::Error> {
+    let age = |column: &str| -> Result<Duration, sqlx::Error> {
+        let seconds = row.try_get::<Option<f64>, _>(column)?.unwrap_or_default();
+        Ok(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+    };
     Ok(Backlog {
         destination: row.try_get("destination")?,
-        unsent: row.try_get::<Option<i64>, _>("unsent")?.unwrap_or_default().unsigned_abs(),
+        unsent: row.try_get::<i64, _>("unsent")?.unsigned_abs(),
         dead: row.try_get::<i64, _>("dead")?.unsigned_abs(),
-        oldest: Duration::try_from_secs_f64(row.try_get::<Option<f64>, _>("oldest")?.unwrap_or_default())
-            .unwrap_or_default(),
+        oldest: age("oldest")?,
+        age_p95: age("age_p95")?,
     })
 }
 

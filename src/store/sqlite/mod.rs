@@ -20,7 +20,6 @@ mod rows;
 mod schema;
 mod writer;
 
-
 use std::time::Duration;
 
 use async_trait::async_trait;

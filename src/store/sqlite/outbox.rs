@@ -23,7 +23,7 @@ use crate::store::StoreError;
 use crate::store::outbox::{
     AttemptRecord, Backlog, ClaimRequest, Claimed, DestinationState, Lease, Message, MessageFilter,
     MessageRecord, MessageState, NewMessage, OriginFilter, OutboxHints, OutboxStore, Settled, Settlement,
-    read_headers,
+    older_than_p95, read_headers,
 };
 
 type Statement<'q> = Query<'q, sqlx::Sqlite, SqliteArguments>;
@@ -122,7 +122,13 @@ impl OutboxStore for SqliteStore {
         let doing = "count the outbox";
         let now = self.clock.now();
         let found = self.read(doing, sqlx::query(include_str!("sql/backlog.sql"))).await?;
-        found.iter().map(|row| backlog(row, now)).collect::<Result<_, _>>().map_err(classify::ours(doing))
+        let backlog: Result<Vec<_>, _> = found.iter().map(|row| backlog(row, now)).collect();
+        let mut backlog = backlog.map_err(classify::ours(doing))?;
+        // Differs from PostgreSQL, whose one statement does all: here a row cannot say how far to read.
+        for waits in backlog.iter_mut().filter(|waits| waits.unsent > 0) {
+            waits.age_p95 = self.age_p95(doing, waits, now).await?;
+        }
+        Ok(backlog)
     }
 
     async fn messages(&self, filter: &MessageFilter) -> Result<Vec<MessageRecord>, StoreError> {
@@ -196,6 +202,22 @@ impl OutboxStore for SqliteStore {
 impl SqliteStore {
     async fn read(&self, doing: &'static str, query: Statement<'_>) -> Result<Vec<SqliteRow>, StoreError> {
         query.fetch_all(&self.readers).await.map_err(classify::ours(doing))
+    }
+
+    /// The 95th percentile of the ages of what waits for a destination.
+    async fn age_p95(
+        &self,
+        doing: &'static str,
+        waits: &Backlog,
+        now: DateTime<Utc>,
+    ) -> Result<Duration, StoreError> {
+        let older = i64::try_from(older_than_p95(waits.unsent)).unwrap_or(i64::MAX);
+        let at = sqlx::query(include_str!("sql/unsent_at.sql")).bind(&waits.destination).bind(older);
+        let found = self.read(doing, at).await?;
+        // Nothing is there when so much was sent since it was counted.
+        let created = found.first().map(|row| time(row, "created_at")).transpose();
+        let created = created.map_err(classify::ours(doing))?;
+        Ok(created.and_then(|created| (now - created).to_std().ok()).unwrap_or_default())
     }
 
     /// Runs a statement in a transaction of its own and returns how many rows it changed.
@@ -396,6 +418,7 @@ fn backlog(row: &SqliteRow, now: DateTime<Utc>) -> Result<Backlog, sqlx::Error> 
         unsent: row.try_get::<i64, _>("unsent")?.unsigned_abs(),
         dead: row.try_get::<i64, _>("dead")?.unsigned_abs(),
         oldest: oldest.unwrap_or_default(),
+        age_p95: Duration::ZERO,
     })
 }
 

@@ -8,6 +8,8 @@ mod nats;
 mod queue;
 #[cfg(feature = "amqp")]
 mod rabbitmq;
+#[cfg(all(feature = "amqp", feature = "nats"))]
+mod tls;
 
 use std::time::Duration;
 

@@ -1,11 +1,18 @@
 //! `examples/crash_stories`: what a crash costs each relay, every number of it.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sqlx::{Connection as _, PgConnection};
 
 use super::example;
 use crate::support::app::said;
+use crate::support::cluster::Cluster;
 use crate::support::database::server_url;
 use crate::support::{Backend, on_both_stores};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(5);
 
 /// Orders, POSTs, taken again, effects without dedup, effects with dedup, lost.
 type Cost = [u32; 6];
@@ -67,5 +74,45 @@ on_both_stores! {
         for line in text.lines() {
             assert!(line.chars().count() <= 100, "wider than a terminal: {line}");
         }
+    }
+}
+
+/// A story's databases on this server.
+async fn databases(server: &mut PgConnection) -> i64 {
+    let count = "SELECT count(*) FROM pg_database WHERE datname LIKE 'crash_stories_%'";
+    sqlx::query_scalar(count).fetch_one(server).await.expect("counts")
+}
+
+/// On a server of its own: on the shared one others tell stories too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_story_that_fails_or_is_interrupted_leaves_no_database_behind() {
+    let cluster = Cluster::new();
+    let mut server = PgConnection::connect(&cluster.url).await.expect("connects");
+    for ending in ["a story fails", "INT", "TERM", "HUP"] {
+        let mut command = Command::new(example("crash_stories"));
+        command.env_clear().env("DATABASE_URL", &cluster.url);
+        let story =
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the example can be run");
+        let deadline = Instant::now() + PATIENCE;
+        while databases(&mut server).await == 0 {
+            assert!(Instant::now() < deadline, "{ending}: no story began");
+            tokio::time::sleep(POLL).await;
+        }
+        if ending == "a story fails" {
+            // Whatever they are doing, their connections are gone.
+            let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname LIKE 'crash_stories_%'";
+            while sqlx::query_scalar::<_, i64>(end).fetch_one(&mut server).await.expect("ends them") == 0 {
+                assert!(Instant::now() < deadline, "no story has a connection");
+                tokio::time::sleep(POLL).await;
+            }
+        } else {
+            let pid = story.id().to_string();
+            let sent =
+                Command::new("kill").args([&format!("-{ending}"), &pid]).status().expect("kill can be run");
+            assert!(sent.success(), "{ending}");
+        }
+        let output = story.wait_with_output().expect("it ends");
+        assert!(!output.status.success() && output.status.code().is_some(), "{ending}: {}", said(&output));
+        assert_eq!(databases(&mut server).await, 0, "{ending}: {}", said(&output));
     }
 }

@@ -233,7 +233,37 @@ on_both_stores! {
         let backlog = store.backlog().await.expect("counts");
         let told: Vec<_> = backlog.iter().map(|b| (b.destination.as_str(), b.unsent, b.dead)).collect();
         assert_eq!(told, [("crm", 1, 2), ("other", 1, 0)]);
-        assert!(backlog.iter().all(|b| b.oldest < LEASE));
+        assert!(backlog.iter().all(|b| b.oldest < LEASE && b.age_p95 <= b.oldest));
+    }
+
+    async fn one_in_twenty_that_waits_is_older_than_the_95th_percentile(backend: Backend) {
+        const HOUR: u64 = 60 * 60;
+        let (database, store) = database(backend).await;
+        // Written this many hours ago.
+        let written = |hours: u64| match backend {
+            Backend::Postgres => format!("now() - interval '{hours} hours'"),
+            Backend::Sqlite => {
+                let micros = hours * HOUR * 1_000_000;
+                format!("CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) - {micros}")
+            }
+        };
+        let row = |destination: &str, hours, state: &str| {
+            format!("('{destination}', 'x', 'a', {}, '{state}')", written(hours))
+        };
+        // In all the states in which one waits, and among what does not wait.
+        let waits = |hours| row("crm", hours, ["new", "parked", "retry"][usize::try_from(hours % 3).expect("small")]);
+        let gone = [row("crm", 900, "sent"), row("crm", 900, "dead"), row("crm", 900, "blocking")];
+        let alone = row("alone", 7, "parked");
+        let rows: Vec<_> = gone.into_iter().chain((1..=100).rev().map(waits)).chain([alone]).collect();
+        let outbox = table(backend, "outbox");
+        database.execute(&format!(
+            "INSERT INTO {outbox} (destination, payload, aggregate_id, created_at, state) VALUES {}", rows.join(", ")
+        )).await;
+        let backlog = store.backlog().await.expect("counts");
+        let hours = |age: Duration| age.as_secs() / HOUR;
+        let told: Vec<_> = backlog.iter().map(|b| (b.destination.as_str(), b.unsent, hours(b.age_p95))).collect();
+        // Of 100 messages 5 are older.
+        assert_eq!(told, [("alone", 1, 7), ("crm", 100, 95)]);
     }
 
     async fn a_destination_is_paused_and_resumed(backend: Backend) {

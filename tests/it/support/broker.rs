@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use super::app::said;
+use super::certificates::Authority;
 use super::database::unique;
 
 /// Which broker.
@@ -40,7 +41,12 @@ impl Kind {
 pub(crate) struct Broker {
     kind: Kind,
     directory: PathBuf,
+    /// Where its certificate is, if it speaks TLS.
+    certificates: Option<PathBuf>,
+    /// RabbitMQ: never by TLS; NATS: by TLS if it has a certificate.
     pub(crate) url: String,
+    /// By TLS, if it has a certificate.
+    pub(crate) tls_url: String,
 }
 
 impl Broker {
@@ -57,19 +63,39 @@ impl Broker {
 
     /// One of the test's own. `None`: it is absent.
     pub(crate) fn own(kind: Kind) -> Option<Self> {
+        Self::create(kind, None)
+    }
+
+    /// One of the test's own that speaks TLS: with a certificate of this authority for `localhost`, in a
+    /// directory where there is `ca.pem` too, and `client.crt` with `client.key`.
+    pub(crate) fn with_tls(kind: Kind, authority: &Authority, directory: &Path) -> Option<Self> {
+        std::fs::write(directory.join("ca.pem"), authority.pem()).expect("a file");
+        authority.issue("broker", &["localhost"]).write(directory, "server");
+        authority.issue("hooklatch", &["hooklatch"]).write(directory, "client");
+        Self::create(kind, Some(directory.to_owned()))
+    }
+
+    fn create(kind: Kind, certificates: Option<PathBuf>) -> Option<Self> {
         if kind.is_absent() {
             return None;
         }
         let parent = std::env::var_os("HOOKLATCH_TEST_BROKERS")
             .expect("HOOKLATCH_TEST_BROKERS is not set: run the tests with scripts/test");
-        let mut broker = Self { kind, directory: PathBuf::from(parent).join(unique()), url: String::new() };
-        broker.url = broker.start();
+        let directory = PathBuf::from(parent).join(unique());
+        let (url, tls_url) = Default::default();
+        let mut broker = Self { kind, directory, certificates, url, tls_url };
+        let urls = broker.start();
+        let mut urls = urls.lines().map(str::to_owned);
+        broker.url = urls.next().expect("a URL");
+        broker.tls_url = urls.next().unwrap_or_else(|| broker.url.clone());
         Some(broker)
     }
 
-    /// Starts it again where it was, with what it had kept; returns its URL.
+    /// Starts it again where it was, with what it had kept; returns its URLs.
     pub(crate) fn start(&self) -> String {
-        let started = self.script(&["start", self.kind.name(), self.path()]);
+        let certificates = self.certificates.as_ref().map(|path| path.to_str().expect("UTF-8"));
+        let arguments = ["start", self.kind.name(), self.path()];
+        let started = self.script(&arguments.into_iter().chain(certificates).collect::<Vec<_>>());
         assert!(started.status.success(), "{}", said(&started));
         String::from_utf8_lossy(&started.stdout).trim().to_owned()
     }

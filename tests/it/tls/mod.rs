@@ -2,6 +2,7 @@
 
 mod check;
 mod clients;
+mod destinations;
 mod exchange;
 
 use std::path::{Path, PathBuf};
