@@ -167,6 +167,24 @@ on_both_stores! {
         assert_eq!(round(&*store, MessageFate::Sent).await, ["a3"]);
     }
 
+    async fn a_message_that_was_revived_is_out_of_its_last_holders_hands(backend: Backend) {
+        let (database, store) = database(backend).await;
+        write(&database, &[("1", None)]).await;
+        let (token, claimed) = claim(&*store, Duration::ZERO).await;
+        let stale = [Lease { id: claimed.messages[0].id, token }];
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert_eq!(store.revive_messages(&[stale[0].id]).await.expect("revives"), 1);
+        // Its holder stood still, and goes on now.
+        assert!(store.extend_leases(&stale, LEASE).await.expect("answers").is_empty());
+        store.release_messages(&stale).await.expect("answers");
+        let given_up = [settlement(stale[0].id, token, MessageFate::Dead)];
+        assert!(store.settle_messages(&given_up).await.expect("answers").ids.is_empty());
+        let all = store.messages(&MessageFilter { limit: 10, ..MessageFilter::default() }).await.expect("reads");
+        assert_eq!((all[0].state, all[0].attempts), (MessageState::New, 0));
+        let (_, again) = claim(&*store, LEASE).await;
+        assert_eq!((again.messages[0].attempts, again.expired), (1, 0));
+    }
+
     async fn retries_do_not_keep_first_attempts_back(backend: Backend) {
         let (database, store) = database(backend).await;
         let old: Vec<_> = (0..50).map(|_| ("old", None)).collect();
