@@ -16,7 +16,7 @@ use reqwest::{Client, Response, Url};
 use super::destination::{Answer, Destination, Meaning};
 use super::probe;
 use crate::signature::Verifier;
-use crate::store::outbox::Message;
+use crate::store::outbox::{Message, UNREADABLE_HEADERS};
 
 /// How many hooklatches a message has come through, this one included.
 pub const HOPS_HEADER: &str = "hooklatch-hops";
@@ -100,6 +100,9 @@ impl HttpDestination {
     fn headers(&self, message: &Message, now: DateTime<Utc>) -> Result<HeaderMap, String> {
         let mut headers = HeaderMap::new();
         for (name, value) in &message.headers {
+            if name == UNREADABLE_HEADERS {
+                return Err(format!("its headers are {UNREADABLE_HEADERS}"));
+            }
             let lower = name.to_ascii_lowercase();
             if OWN_HEADERS.contains(&lower.as_str()) {
                 return Err(format!("the message's header `{name}` is the relay's to set"));

@@ -376,7 +376,7 @@ fn attempt(row: &PgRow) -> Result<AttemptRecord, sqlx::Error> {
 fn headers(row: &PgRow) -> Result<Vec<(String, String)>, sqlx::Error> {
     let sqlx::types::Json(headers): sqlx::types::Json<Box<serde_json::value::RawValue>> =
         row.try_get("headers")?;
-    read_headers(headers.get()).map_err(|_| unreadable("a message's headers"))
+    Ok(read_headers(headers.get()))
 }
 
 fn hops(hops: u16) -> i16 {

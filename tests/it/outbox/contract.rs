@@ -185,6 +185,25 @@ on_both_stores! {
         assert_eq!((again.messages[0].attempts, again.expired), (1, 0));
     }
 
+    async fn headers_that_cannot_be_read_hold_no_other_message_back(backend: Backend) {
+        let (database, store) = database(backend).await;
+        write(&database, &[("first", None)]).await;
+        // What the databases take for an object, and others do not take for JSON.
+        let odd: &[&str] = match backend {
+            Backend::Sqlite => &[r#"{"a": "\ud800"}"#, r#"{"\ud800": "a"}"#, "{a: 1}", r#"{"a": 1e999}"#],
+            Backend::Postgres => &[r#"{"a": 1e999}"#],
+        };
+        for headers in odd {
+            let outbox = table(backend, "outbox");
+            database.execute(&format!("INSERT INTO {outbox} (destination, payload, headers) VALUES ('crm', 'odd', '{headers}')")).await;
+        }
+        write(&database, &[("last", None)]).await;
+        let all = store.messages(&MessageFilter { limit: 10, ..MessageFilter::default() }).await.expect("lists");
+        assert_eq!(all.len(), odd.len() + 2);
+        let claimed = texts(&claim(&*store, LEASE).await.1);
+        assert_eq!(claimed.len(), odd.len() + 2, "{claimed:?}");
+    }
+
     async fn retries_do_not_keep_first_attempts_back(backend: Backend) {
         let (database, store) = database(backend).await;
         let old: Vec<_> = (0..50).map(|_| ("old", None)).collect();
@@ -361,4 +380,20 @@ async fn listening_takes_no_connection_from_the_work() {
     assert_eq!(texts(&claim(&store, LEASE).await.1), ["1"]);
     database.execute("SELECT hooklatch.enqueue('crm', '2')").await;
     assert_eq!(hints.next().await.expect("is told"), "crm");
+}
+
+/// SQLite keeps as text whatever a sender binds as one.
+#[tokio::test]
+async fn a_row_that_is_no_text_on_sqlite_holds_no_other_message_back() {
+    let (database, store) = database(Backend::Sqlite).await;
+    database
+        .execute(
+            "INSERT INTO outbox (destination, payload, event_type) VALUES ('crm', 'odd', CAST(x'ff' AS TEXT))",
+        )
+        .await;
+    database.execute("INSERT INTO outbox (destination, payload, hops) VALUES ('crm', 'far', 70000)").await;
+    write(&database, &[("good", None)]).await;
+    let (_, claimed) = claim(&*store, LEASE).await;
+    assert_eq!(texts(&claimed), ["far", "good"]);
+    assert_eq!(claimed.messages[0].hops, u16::MAX);
 }
