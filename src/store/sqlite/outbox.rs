@@ -252,12 +252,14 @@ async fn settle(store: &SqliteStore, settlements: &[Settlement]) -> Result<Settl
     for row in &rows {
         let id = uuid(row, "id").map_err(&ours)?;
         let attempt: u32 = row.try_get("attempts").map_err(&ours)?;
-        let settlement = settlements.iter().find(|settlement| settlement.lease.id == id);
+        let state = MessageState::parse(row.try_get("state").map_err(&ours)?);
+        // Not a result that came too late of whoever held it before.
+        let is_of = |result: &&Settlement| result.lease.id == id && Some(result.fate.state()) == state;
+        let settlement = settlements.iter().find(is_of);
         if let Some(settlement) = settlement.filter(|settlement| settlement.error.is_some()) {
             notes.push(attempt_row(settlement, attempt));
         }
-        let state: &str = row.try_get("state").map_err(&ours)?;
-        if [MessageState::Sent, MessageState::Dead].iter().any(|over| over.as_str() == state) {
+        if matches!(state, Some(MessageState::Sent | MessageState::Dead)) {
             freed.extend(self::freed(row).map_err(&ours)?);
         }
         settled.ids.push(id);

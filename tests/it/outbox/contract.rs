@@ -16,7 +16,7 @@ use hooklatch::store::sqlite::SqliteStore;
 use sqlx::Connection as _;
 use uuid::Uuid;
 
-use super::{table, write};
+use super::{in_state, table, write};
 use crate::support::{Backend, TestDatabase, on_both_stores};
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -185,6 +185,19 @@ on_both_stores! {
         assert_eq!((again.messages[0].attempts, again.expired), (1, 0));
     }
 
+    async fn a_result_that_comes_too_late_leaves_no_note_beside_the_one_that_counts(backend: Backend) {
+        let (database, store) = database(backend).await;
+        write(&database, &[("1", None)]).await;
+        let (stale, claimed) = claim(&*store, Duration::ZERO).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let (token, _) = claim(&*store, LEASE).await;
+        let id = claimed.messages[0].id;
+        let results = [settlement(id, stale, MessageFate::Dead), settlement(id, token, MessageFate::Sent)];
+        assert_eq!(store.settle_messages(&results).await.expect("settles").ids, [id]);
+        assert!(store.message_attempts(id).await.expect("reads").is_empty());
+        assert_eq!(in_state(&database, "sent").await, 1);
+    }
+
     async fn headers_that_cannot_be_read_hold_no_other_message_back(backend: Backend) {
         let (database, store) = database(backend).await;
         write(&database, &[("first", None)]).await;
@@ -345,6 +358,122 @@ async fn a_message_is_not_revived_past_a_claim_that_is_under_way() {
     claim.commit().await.expect("commits");
     assert_eq!(reviving.await.expect("no panic"), 1);
     assert!(round(&*store, MessageFate::Sent).await.is_empty(), "a2 is on its way");
+}
+
+/// Stops whoever claims `payload` between choosing it and committing, until `release` is told.
+async fn hold_claims_of(database: &TestDatabase, payload: &str) -> sqlx::PgConnection {
+    let mut holder = sqlx::PgConnection::connect(&database.url).await.expect("connects");
+    let hold = format!(
+        "SELECT pg_advisory_lock(7);
+         CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN
+             IF new.payload = '{payload}' AND new.lease_token IS NOT NULL THEN
+                 PERFORM pg_advisory_xact_lock_shared(7);
+             END IF;
+             RETURN new;
+         END $$;
+         CREATE TRIGGER hold BEFORE UPDATE ON hooklatch.outbox FOR EACH ROW EXECUTE FUNCTION hold()"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(hold)).execute(&mut holder).await.expect("holds");
+    holder
+}
+
+async fn is_held(holder: &mut sqlx::PgConnection) -> bool {
+    sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)")
+        .fetch_one(holder)
+        .await
+        .expect("answers")
+}
+
+async fn until_held(holder: &mut sqlx::PgConnection) {
+    while !is_held(holder).await {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn release(holder: &mut sqlx::PgConnection) {
+    sqlx::raw_sql("SELECT pg_advisory_unlock(7)").execute(holder).await.expect("releases");
+}
+
+/// How many messages of `a` are on their way.
+async fn out(database: &TestDatabase) -> i64 {
+    database
+        .number("SELECT count(*) FROM hooklatch.outbox WHERE aggregate_id = 'a' AND leased_until > now()")
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_committed_late_is_not_out_beside_the_one_that_is_being_claimed() {
+    let (database, store) = database(Backend::Postgres).await;
+    let mut holder = hold_claims_of(&database, "a2").await;
+    let mut slow = sqlx::PgConnection::connect(&database.url).await.expect("connects");
+    let mut late = slow.begin().await.expect("begins");
+    sqlx::raw_sql(
+        "INSERT INTO hooklatch.outbox (destination, aggregate_id, payload) VALUES ('crm', 'a', 'a1')",
+    )
+    .execute(&mut *late)
+    .await
+    .expect("inserts");
+    write(&database, &[("a2", Some("a"))]).await;
+    let other = store.clone();
+    let claiming = tokio::spawn(async move { claim(&*other, LEASE).await });
+    until_held(&mut holder).await;
+    late.commit().await.expect("commits");
+    let (_, second) = claim(&*store, LEASE).await;
+    release(&mut holder).await;
+    let (_, first) = claiming.await.expect("no panic");
+    let together: Vec<_> = texts(&first).into_iter().chain(texts(&second)).collect();
+    assert!(together.len() <= 1, "{together:?} are out at the same time");
+    assert_eq!(out(&database).await, i64::try_from(together.len()).expect("few"));
+}
+
+/// The claim of a2 has looked before a1 was revived, and locks after.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_is_revived_is_not_out_beside_one_whose_claim_looked_before() {
+    let (database, store) = database(Backend::Postgres).await;
+    write(&database, &[("a1", Some("a")), ("a2", Some("a"))]).await;
+    assert_eq!(round(&*store, MessageFate::Dead).await, ["a1"]);
+    let dead =
+        MessageFilter { states: Some(vec![MessageState::Dead]), limit: 10, ..MessageFilter::default() };
+    let ids: Vec<_> = store.messages(&dead).await.expect("reads").iter().map(|m| m.id).collect();
+    let mut holder = hold_claims_of(&database, "a2").await;
+    // The first who reads a2 through this view stops before it is locked.
+    let mut looks = sqlx::PgConnection::connect(&database.url).await.expect("connects");
+    sqlx::raw_sql(
+        "SELECT pg_advisory_lock(8);
+         CREATE SEQUENCE looked;
+         CREATE FUNCTION look(payload bytea) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+         BEGIN
+             IF payload = 'a2' AND nextval('public.looked') = 1 THEN
+                 PERFORM pg_advisory_xact_lock_shared(8);
+             END IF;
+             RETURN true;
+         END $$;
+         ALTER TABLE hooklatch.outbox RENAME TO outbox_rows;
+         CREATE VIEW hooklatch.outbox AS SELECT * FROM hooklatch.outbox_rows WHERE look(payload)",
+    )
+    .execute(&mut looks)
+    .await
+    .expect("prepares");
+    let other = store.clone();
+    let claiming = tokio::spawn(async move { claim(&*other, LEASE).await });
+    until_held(&mut holder).await;
+    assert_eq!(store.revive_messages(&ids).await.expect("revives"), 1);
+    sqlx::raw_sql("SELECT pg_advisory_unlock(8)").execute(&mut looks).await.expect("releases");
+    // It goes on, locks a2, and is held before it commits.
+    while database
+        .number("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 7 AND NOT granted")
+        .await
+        == 0
+    {
+        assert!(!claiming.is_finished(), "it never claims a2");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let (_, second) = claim(&*store, LEASE).await;
+    release(&mut holder).await;
+    let (_, first) = claiming.await.expect("no panic");
+    let together: Vec<_> = texts(&first).into_iter().chain(texts(&second)).collect();
+    assert!(together.len() <= 1, "{together:?} are out at the same time");
 }
 
 /// However much has been sent and waits: a claim on SQLite reads what it asks for.
