@@ -85,19 +85,121 @@ impl fmt::Debug for Consumers {
     }
 }
 
-/// Takes messages until `stop`; then settles those that have been taken.
+/// Takes messages until `stop`; then settles those that have been taken. Returns early only when the line
+/// to a queue has crashed: a queue that nobody takes from any more must not go unnoticed.
 pub async fn run(consumers: Consumers, stop: CancellationToken) {
     let Consumers { queues, state, grace } = consumers;
-    let mut lines = JoinSet::new();
-    for spec in queues {
-        if let Some(queue) = spec.queue() {
-            lines.spawn(Line::new(spec, queue, state.clone(), grace).run(stop.clone()));
-        }
+    let line = |spec: QueueSpec| Some(Line::new(spec.clone(), spec.queue()?, state.clone(), grace));
+    work(queues.into_iter().filter_map(line), stop).await;
+}
+
+async fn work(lines: impl Iterator<Item = Line>, stop: CancellationToken) {
+    let end = stop.child_token();
+    let mut working = JoinSet::new();
+    for line in lines {
+        working.spawn(line.run(end.clone()));
     }
-    while let Some(ended) = lines.join_next().await {
+    while let Some(ended) = working.join_next().await {
         if let Err(error) = ended {
             tracing::error!(%error, "taking messages from a queue ended unexpectedly");
+            end.cancel();
         }
     }
-    stop.cancelled().await;
+    if !end.is_cancelled() {
+        stop.cancelled().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+
+    use super::queue::Subscription;
+    use super::*;
+    use crate::app::start_inbox;
+    use crate::broker::BrokerUrl;
+    use crate::clock::Clock;
+    use crate::config::{Config, Environment};
+    use crate::http::{Limits, Services};
+    use crate::ledger::Ledger;
+    use crate::outbox::Hints;
+    use crate::store::awaited::AwaitedStore;
+    use crate::store::{Dialect, Store};
+    use crate::telemetry::metrics::Metrics;
+
+    struct Unreachable;
+
+    #[async_trait]
+    impl Queue for Unreachable {
+        async fn open(&self) -> Result<Box<dyn Subscription>, String> {
+            Err("it is away".to_owned())
+        }
+
+        async fn probe(&self) -> Result<String, String> {
+            self.open().await.map(|_| String::new())
+        }
+    }
+
+    struct Crashing;
+
+    #[async_trait]
+    impl Queue for Crashing {
+        async fn open(&self) -> Result<Box<dyn Subscription>, String> {
+            panic!("the test crashes this line")
+        }
+
+        async fn probe(&self) -> Result<String, String> {
+            self.open().await.map(|_| String::new())
+        }
+    }
+
+    fn line(queue: Arc<dyn Queue>) -> Line {
+        let store: Arc<dyn Store> = Arc::new(AwaitedStore::new(Dialect::Sqlite));
+        let config = Config::parse("test.toml", "", &Environment::default()).expect("is right");
+        let (clock, metrics) = (Clock::system(), Arc::new(Metrics::new()));
+        let services = Services {
+            inbox: start_inbox(&store, &config, &clock, &metrics, Hints::default()),
+            ledger: Ledger::start(store.clone(), 1, metrics.clone()),
+            store,
+            metrics,
+            clock,
+            runtime: tokio::runtime::Handle::current(),
+        };
+        let state = ServerState::new(services, Vec::new(), Limits::default(), None);
+        let broker = BrokerSpec {
+            url: BrokerUrl::parse("amqp://localhost").expect("a URL"),
+            connect_timeout: Duration::from_secs(1),
+            tls: None,
+        };
+        let spec = QueueSpec {
+            source: "shop".into(),
+            broker,
+            queue: "q".to_owned(),
+            stream: None,
+            prefetch: 1,
+            max_attempts: 1,
+        };
+        Line::new(spec, queue, Arc::new(state), Duration::from_secs(1))
+    }
+
+    #[tokio::test]
+    async fn a_line_that_crashes_ends_all_though_nobody_stops_them() {
+        let stop = CancellationToken::new();
+        let both = [line(Arc::new(Unreachable)), line(Arc::new(Crashing))];
+        let ended = tokio::time::timeout(Duration::from_secs(30), work(both.into_iter(), stop.clone())).await;
+        assert!(ended.is_ok() && !stop.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn a_queue_that_is_away_ends_nothing() {
+        let stop = CancellationToken::new();
+        let working = tokio::spawn(work([line(Arc::new(Unreachable))].into_iter(), stop.clone()));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!working.is_finished());
+        stop.cancel();
+        tokio::time::timeout(Duration::from_secs(30), working)
+            .await
+            .expect("it ends")
+            .expect("without a panic");
+    }
 }

@@ -66,8 +66,15 @@ impl Settler {
         let mut failures: u32 = 0;
         let mut attempts: u32 = 0;
         loop {
-            // A source may be configured anew while its queue goes on.
-            let Some(source) = self.state.source(&self.spec.source) else { return Settled::Left };
+            failures = failures.saturating_add(1);
+            // A source may be configured anew while its queue goes on. One that was taken out may be put
+            // back: a message that was let go of would not come again before the connection is lost.
+            let Some(source) = self.state.source(&self.spec.source) else {
+                if rest(failures, session).await {
+                    continue;
+                }
+                return Settled::Left;
+            };
             let arrival = Arrival::from_peer(Some(self.peer.clone()), &services.clock);
             let mut record = Record::open(arrival, source.clone());
             record.note_body(request.body.len());
@@ -95,14 +102,8 @@ impl Settler {
                 return Settled::Done;
             }
             record.close_for_now(&answer, services);
-            if session.is_cancelled() {
+            if !rest(failures, session).await {
                 return Settled::Left;
-            }
-            failures = failures.saturating_add(1);
-            let pause = AGAIN.pause(failures, backoff::fraction(clock::new_id()));
-            tokio::select! {
-                () = session.cancelled() => return Settled::Left,
-                () = tokio::time::sleep(pause) => {}
             }
         }
     }
@@ -139,6 +140,12 @@ impl Settler {
             Err(reason) => Read::Unreadable(delivery(vec![nameless(source, request)], false), reason),
         }
     }
+}
+
+/// Pauses after so many failures; false: there is no time for another attempt.
+async fn rest(failures: u32, session: &CancellationToken) -> bool {
+    let pause = AGAIN.pause(failures, backoff::fraction(clock::new_id()));
+    !session.is_cancelled() && session.run_until_cancelled(tokio::time::sleep(pause)).await.is_some()
 }
 
 /// What stands for a message in which no event was found. The same bytes get the same name.

@@ -101,6 +101,13 @@ impl Breaker {
         Change::Opened(pause)
     }
 
+    /// Somebody says that it works: one message may be tried now.
+    pub fn hurry(&mut self, now: Instant) {
+        if let State::Open { until, probing: false, .. } = &mut self.state {
+            *until = now.min(*until);
+        }
+    }
+
     /// The message that was tried came back without a word of the destination.
     pub fn unknown(&mut self) {
         if let State::Open { probing, .. } = &mut self.state {
@@ -150,5 +157,20 @@ mod tests {
         breaker.sent();
         assert_eq!(breaker.succeeded(), Change::Closed);
         assert_eq!(breaker.allows(10, now), 10);
+    }
+
+    #[test]
+    fn who_says_that_it_works_is_believed_as_far_as_one_message() {
+        let now = Instant::now();
+        let mut breaker = Breaker::new(BreakerRule { failures: 1, ..RULE });
+        breaker.hurry(now);
+        assert_eq!(breaker.allows(10, now), 10, "it was closed");
+        breaker.failed(now);
+        breaker.hurry(now);
+        assert_eq!(breaker.allows(10, now), 1);
+        breaker.sent();
+        breaker.hurry(now);
+        assert_eq!(breaker.allows(10, now), 0, "one at a time");
+        assert_eq!(breaker.failed(now), Change::Opened(2 * SECOND));
     }
 }

@@ -4,6 +4,7 @@
 //! and other relays say. Tells its lane what to note of the destination; must not know the store, nor
 //! what becomes of messages. Time is a parameter.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -16,10 +17,20 @@ use crate::store::outbox::DestinationState;
 /// The longest that one answer may hold back a destination's other messages.
 const LONGEST_HOLD: Duration = Duration::from_secs(5 * 60);
 
+/// What operators and relays say of destinations, as it was read last.
+#[derive(Debug)]
+pub(super) struct Said {
+    /// When the reading began.
+    pub(super) at: Instant,
+    pub(super) by_name: HashMap<String, DestinationState>,
+}
+
 /// The way to one destination.
 #[derive(Debug)]
 pub(super) struct Gate {
     breaker: Breaker,
+    /// Since when others can read that the breaker is open.
+    told_open: Option<Instant>,
     pace: Pace,
     /// The destination asked for rest until then.
     hold_until: Option<Instant>,
@@ -52,20 +63,37 @@ impl Gate {
     pub(super) fn new(policy: &Policy, poll_every: Duration) -> Self {
         Self {
             breaker: Breaker::new(policy.breaker),
+            told_open: None,
             pace: Pace::new(policy.rate_per_second),
             hold_until: None,
             poll_every,
         }
     }
 
-    /// Where it stands. `state`: what operators and other relays say.
-    pub(super) fn standing(&self, state: Option<&DestinationState>, now: Instant) -> Standing {
+    /// Takes in what operators and other relays say of `name`; returns where it stands.
+    pub(super) fn hear(&mut self, name: &str, said: &Said, now: Instant) -> Standing {
+        let state = said.by_name.get(name);
+        let is_told_open = state.is_some_and(|state| state.open_reason.is_some());
+        if !is_told_open && self.told_open.is_some_and(|told| said.at > told) {
+            // An operator has resumed it, or it works for another relay.
+            self.told_open = None;
+            self.breaker.hurry(now);
+        }
+        self.standing(state, said.at, now)
+    }
+
+    /// Others have been told of our open breaker.
+    pub(super) fn told_others(&mut self, now: Instant) {
+        self.told_open = Some(now);
+    }
+
+    fn standing(&self, state: Option<&DestinationState>, said_at: Instant, now: Instant) -> Standing {
         if state.is_some_and(|state| state.paused_at.is_some()) {
             return Standing::Closed { until: None };
         }
         // Another relay's breaker; ours knows itself.
         let others = state.filter(|_| self.breaker.opens_at().is_none()).map(|state| state.open_for);
-        let others = others.filter(|open_for| !open_for.is_zero()).map(|open_for| now + open_for);
+        let others = others.filter(|open_for| !open_for.is_zero()).map(|open_for| said_at + open_for);
         let ours = self.breaker.opens_at();
         match [others, ours, self.hold_until].into_iter().flatten().filter(|until| *until > now).max() {
             Some(until) => Standing::Closed { until: Some(until) },
@@ -160,17 +188,36 @@ mod tests {
             paused_at: paused.then(chrono::DateTime::default),
             pause_reason: None,
             open_for,
-            open_reason: None,
+            open_reason: Some("away".to_owned()),
         }
     }
 
     #[test]
     fn a_pause_has_no_end_and_another_relays_breaker_has_one() {
         let (gate, now) = (gate(), Instant::now());
-        assert_eq!(gate.standing(None, now), Standing::Open);
-        assert_eq!(gate.standing(Some(&said(true, SECOND)), now), Standing::Closed { until: None });
+        assert_eq!(gate.standing(None, now, now), Standing::Open);
+        assert_eq!(gate.standing(Some(&said(true, SECOND)), now, now), Standing::Closed { until: None });
         let closed = Standing::Closed { until: Some(now + SECOND) };
-        assert_eq!(gate.standing(Some(&said(false, SECOND)), now), closed);
+        assert_eq!(gate.standing(Some(&said(false, SECOND)), now, now), closed);
+        // However long ago that was read.
+        assert_eq!(gate.standing(Some(&said(false, SECOND)), now, now + SECOND), Standing::Open);
+    }
+
+    #[test]
+    fn who_resumes_a_destination_opens_the_breaker_that_others_were_told_of() {
+        let (mut gate, now) = (gate(), Instant::now());
+        let failed = Answer::none(Meaning::Failed { retry_after: None }, "away");
+        gate.judge(&failed, now);
+        assert_eq!(gate.judge(&failed, now), Notice::LeftAlone(SECOND));
+        let nothing = |at| Said { at, by_name: HashMap::new() };
+        let open = |at| Said { at, by_name: HashMap::from([("crm".to_owned(), said(false, SECOND))]) };
+        let closed = Standing::Closed { until: Some(now + SECOND) };
+        assert_eq!(gate.hear("crm", &nothing(now + SECOND / 4), now), closed, "nobody was told");
+        gate.told_others(now + SECOND / 4);
+        assert_eq!(gate.hear("crm", &nothing(now), now), closed, "it was read before");
+        assert_eq!(gate.hear("crm", &open(now + SECOND / 2), now + SECOND / 2), closed);
+        assert_eq!(gate.hear("crm", &nothing(now + SECOND / 2), now + SECOND / 2), Standing::Open);
+        assert_eq!(gate.allows(10, now + SECOND / 2), 1, "one message is tried");
     }
 
     #[test]
@@ -178,8 +225,8 @@ mod tests {
         let (mut gate, now) = (gate(), Instant::now());
         let throttled = Answer::none(Meaning::Throttled { retry_after: Some(LONG) }, "busy");
         assert_eq!(gate.judge(&throttled, now), Notice::None);
-        assert_eq!(gate.standing(None, now), Standing::Closed { until: Some(now + LONGEST_HOLD) });
-        assert_eq!(gate.standing(None, now + LONGEST_HOLD), Standing::Open);
+        assert_eq!(gate.standing(None, now, now), Standing::Closed { until: Some(now + LONGEST_HOLD) });
+        assert_eq!(gate.standing(None, now, now + LONGEST_HOLD), Standing::Open);
     }
 
     #[test]
@@ -188,7 +235,7 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(gate.judge(&Answer::none(Meaning::Refused, "unfit"), now), Notice::None);
         }
-        assert_eq!(gate.standing(None, now), Standing::Open);
+        assert_eq!(gate.standing(None, now, now), Standing::Open);
         let failed = Answer::none(Meaning::Failed { retry_after: None }, "away");
         assert_eq!(gate.judge(&failed, now), Notice::None);
         assert_eq!(gate.judge(&failed, now), Notice::LeftAlone(SECOND));

@@ -16,7 +16,7 @@ use reqwest::{Client, Response, Url};
 use super::destination::{Answer, Destination, Meaning};
 use super::probe;
 use crate::signature::Verifier;
-use crate::store::outbox::Message;
+use crate::store::outbox::{Message, UNREADABLE_HEADERS};
 use crate::tls::{PeerTls, certificate_problem};
 
 /// How many hooklatches a message has come through, this one included.
@@ -106,6 +106,9 @@ impl HttpDestination {
     fn headers(&self, message: &Message, now: DateTime<Utc>) -> Result<HeaderMap, String> {
         let mut headers = HeaderMap::new();
         for (name, value) in &message.headers {
+            if name == UNREADABLE_HEADERS {
+                return Err(format!("its headers are {UNREADABLE_HEADERS}"));
+            }
             let lower = name.to_ascii_lowercase();
             if OWN_HEADERS.contains(&lower.as_str()) {
                 return Err(format!("the message's header `{name}` is the relay's to set"));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use reqwest::header::HeaderMap;
 
 use super::http::{HOPS_HEADER, TRACEPARENT};
-use crate::store::outbox::Message;
+use crate::store::outbox::{Message, UNREADABLE_HEADERS};
 
 /// Tells consumers which messages are about one thing.
 pub const AGGREGATE_HEADER: &str = "hooklatch-aggregate-id";
@@ -28,6 +28,9 @@ const OWN_LABELS: [&str; 5] =
 pub fn labels(message: &Message, configured: &HeaderMap) -> Result<BTreeMap<String, String>, String> {
     let mut labels = BTreeMap::new();
     for (name, value) in &message.headers {
+        if name == UNREADABLE_HEADERS {
+            return Err(format!("its headers are {UNREADABLE_HEADERS}"));
+        }
         let lower = name.to_ascii_lowercase();
         if OWN_LABELS.contains(&lower.as_str()) {
             return Err(format!("the message's header `{name}` is the relay's to set"));

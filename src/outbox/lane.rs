@@ -17,17 +17,17 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{Id, JoinHandle, JoinSet};
-use tokio::time::Instant;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::backoff;
 use super::claims::{Claim, Claims, Held};
 use super::destination::{Answer, Destination, DestinationSpec, Meaning};
-use super::gate::{Gate, Notice, Standing};
+use super::gate::{Gate, Notice, Said, Standing};
 use super::settler;
 use super::verdict;
 use crate::clock::{self, Clock};
-use crate::store::outbox::{DestinationState, Message, Settlement};
+use crate::store::outbox::{Message, Settlement};
 use crate::store::{Store, StoreError};
 use crate::telemetry::metrics::Metrics;
 
@@ -35,6 +35,8 @@ use crate::telemetry::metrics::Metrics;
 const BEATS: u32 = 3;
 /// How much of a reason is shown to others.
 const REASON_CHARS: usize = 200;
+/// However seldom messages are looked for: who pauses or resumes a destination should not wait for that.
+const HEAR_EVERY: Duration = Duration::from_secs(5);
 
 /// How all lanes work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +51,14 @@ pub struct LaneOptions {
 }
 
 /// What is known of destinations, as the relay last read it.
-pub type States = Arc<HashMap<String, DestinationState>>;
+pub(super) type States = Arc<Said>;
+
+impl LaneOptions {
+    /// How often to read what is said of destinations.
+    pub(super) fn hear_every(&self) -> Duration {
+        self.poll_every.min(HEAR_EVERY)
+    }
+}
 
 /// What a lane works with.
 #[derive(Clone)]
@@ -112,7 +121,7 @@ impl Lane {
             parts.options.lease,
         );
         Self {
-            gate: Gate::new(&spec.policy, parts.options.poll_every),
+            gate: Gate::new(&spec.policy, parts.options.hear_every()),
             parts,
             spec,
             destination,
@@ -159,12 +168,11 @@ impl Lane {
     ) {
         let mut claiming: Option<JoinHandle<Result<Claim, StoreError>>> = None;
         let mut next_claim = Instant::now();
-        let mut beat = tokio::time::interval(self.parts.options.lease / BEATS);
-        beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut beat = heartbeat(self.parts.options.lease);
         loop {
             let now = Instant::now();
-            let state = states.borrow_and_update().get(&*self.spec.name).cloned();
-            let standing = self.gate.standing(state.as_ref(), now);
+            let said = states.borrow_and_update().clone();
+            let standing = self.gate.hear(&self.spec.name, &said, now);
             match standing {
                 Standing::Closed { .. } => self.claims.give_back().await,
                 Standing::Open => {
@@ -181,11 +189,7 @@ impl Lane {
                 biased;
                 () = stop.cancelled() => break,
                 permit = results.reserve(), if !self.landed.is_empty() => match permit {
-                    Ok(permit) => {
-                        if let Some(settlement) = self.landed.pop_front() {
-                            permit.send(settler::Result { settlement, destination: self.spec.name.clone() });
-                        }
-                    }
+                    Ok(permit) => self.hand_over(permit),
                     Err(_) => break,
                 },
                 Some(landed) = self.flying.join_next_with_id() => self.land(landed).await,
@@ -338,7 +342,11 @@ impl Lane {
                     pause.seconds = pause.as_secs_f32(),
                     "left alone after failures: {reason}"
                 );
-                self.note(store.open_breaker(&name, pause, &reason).await);
+                let told = store.open_breaker(&name, pause, &reason).await;
+                if told.is_ok() {
+                    self.gate.told_others(Instant::now());
+                }
+                self.note(told);
             }
             Notice::WorksAgain => {
                 tracing::info!(destination = &*name, "works again");
@@ -371,25 +379,49 @@ impl Lane {
         }
         self.claims.give_back().await;
         let deadline = Instant::now() + self.parts.options.drain;
-        while let Ok(Some(landed)) = tokio::time::timeout_at(deadline, self.flying.join_next_with_id()).await
-        {
-            self.land(landed).await;
-        }
-        if !self.flying.is_empty() {
-            tracing::warn!(
-                destination = &*self.spec.name,
-                messages = self.flying.len(),
-                "messages were still on their way; they are delivered again when their lease ends"
-            );
-            self.flying.abort_all();
-        }
-        while let Some(settlement) = self.landed.pop_front() {
-            let result = settler::Result { settlement, destination: self.spec.name.clone() };
-            if results.send(result).await.is_err() {
-                return;
+        let mut beat = heartbeat(self.parts.options.lease);
+        loop {
+            tokio::select! {
+                biased;
+                // At once: a process that stops may be killed before the slowest message has landed.
+                permit = results.reserve(), if !self.landed.is_empty() => match permit {
+                    Ok(permit) => self.hand_over(permit),
+                    Err(_) => return,
+                },
+                Some(landed) = self.flying.join_next_with_id() => self.land(landed).await,
+                () = tokio::time::sleep_until(deadline), if !self.flying.is_empty() => self.abandon(),
+                _ = beat.tick(), if !self.flying.is_empty() => {
+                    self.claims.lengthen(self.flights.values_mut()).await;
+                }
+                else => return,
             }
         }
     }
+
+    /// Lets go of what is still on its way.
+    fn abandon(&mut self) {
+        tracing::warn!(
+            destination = &*self.spec.name,
+            messages = self.flying.len(),
+            "messages were still on their way; they are delivered again when their lease ends"
+        );
+        self.flying = JoinSet::new();
+        self.flights.clear();
+    }
+
+    /// Gives the oldest result away.
+    fn hand_over(&mut self, permit: mpsc::Permit<'_, settler::Result>) {
+        if let Some(settlement) = self.landed.pop_front() {
+            permit.send(settler::Result { settlement, destination: self.spec.name.clone() });
+        }
+    }
+}
+
+/// Ticks as often as leases must be lengthened.
+fn heartbeat(lease: Duration) -> Interval {
+    let mut beat = tokio::time::interval(lease / BEATS);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    beat
 }
 
 /// One attempt.

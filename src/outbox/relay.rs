@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Hints;
 use super::destination::{self, Destination, DestinationSpec, OpenError};
+use super::gate::Said;
 use super::lane::{Lane, LaneParts, States};
 use super::settler;
 use crate::store::Store;
@@ -64,7 +65,8 @@ pub fn open_all(specs: &[DestinationSpec]) -> Result<Destinations, (Arc<str>, Op
 }
 
 /// Relays until `stop`, to other destinations after each change. What was on its way before a change
-/// is finished as it began, beside what follows. Returns early only when a part of it crashed.
+/// is finished as it began, beside what follows. Returns early only when a part of it crashed, in order
+/// all the same.
 pub async fn follow(
     mut relay: Relay,
     mut destinations: watch::Receiver<Destinations>,
@@ -85,9 +87,17 @@ pub async fn follow(
                 }
                 Ok(()) = destinations.changed() => break,
                 Some(ended) = generations.join_next(), if !generations.is_empty() => {
-                    if let Err(error) = ended {
-                        tracing::error!(%error, "the relay ended unexpectedly");
-                        return;
+                    match ended {
+                        Ok(Ok(())) => {}
+                        Ok(Err(PartEnded)) => {
+                            end.cancel();
+                            while generations.join_next().await.is_some() {}
+                            return;
+                        }
+                        Err(error) => {
+                            tracing::error!(%error, "the relay ended unexpectedly");
+                            return;
+                        }
                     }
                 }
             }
@@ -99,14 +109,17 @@ pub async fn follow(
 }
 
 /// Relays until `stop`; then finishes what is on its way, notes it, and gives back the rest.
-pub async fn run(relay: Relay, stop: CancellationToken) {
+///
+/// # Errors
+/// When a part has ended that nobody told to: the others have ended in order.
+pub async fn run(relay: Relay, stop: CancellationToken) -> Result<(), PartEnded> {
     let Relay { parts, destinations, hints, listen } = relay;
     let names: Vec<Arc<str>> = destinations.iter().map(|(spec, _)| spec.name.clone()).collect();
     parts.metrics.outbox.register(names.iter().map(|name| &**name));
     let (results, receiver) = mpsc::channel(RESULTS);
-    let settler =
-        tokio::spawn(settler::run(parts.store.clone(), receiver, hints.clone(), parts.options.lease));
-    let (publish, states) = watch::channel(States::default());
+    let mut settling = JoinSet::new();
+    settling.spawn(settler::run(parts.store.clone(), receiver, hints.clone(), parts.options.lease));
+    let (publish, states) = watch::channel(States::new(Said { at: Instant::now(), by_name: HashMap::new() }));
     let mut beside = JoinSet::new();
     beside.spawn(read_states(parts.clone(), publish));
     beside.spawn(sample(parts.clone(), names.clone()));
@@ -114,39 +127,73 @@ pub async fn run(relay: Relay, stop: CancellationToken) {
     if listen {
         beside.spawn(listen_for_hints(parts.clone(), hints.clone()));
     }
+    let end = stop.child_token();
     let mut lanes = JoinSet::new();
     for (spec, destination) in destinations.iter() {
         let bell = hints.bell(&spec.name);
         let lane = Lane::new(parts.clone(), spec.clone(), destination.clone());
-        lanes.spawn(lane.run(bell, states.clone(), results.clone(), stop.clone()));
+        lanes.spawn(lane.run(bell, states.clone(), results.clone(), end.clone()));
     }
     drop(results);
-    stop.cancelled().await;
+    let outcome = tokio::select! {
+        biased;
+        () = stop.cancelled() => Ok(()),
+        Some(ended) = lanes.join_next() => {
+            tell_of("a lane", ended);
+            Err(PartEnded)
+        }
+        error = crash_of(&mut settling) => Err(tell_of("the settler", Err(error))),
+        error = crash_of(&mut beside) => Err(tell_of("a task beside the lanes", Err(error))),
+    };
+    end.cancel();
     while let Some(ended) = lanes.join_next().await {
-        if let Err(error) = ended {
-            tracing::error!(%error, "the lane of a destination ended unexpectedly");
+        if ended.is_err() {
+            tell_of("a lane", ended);
         }
     }
-    if let Err(error) = settler.await {
-        tracing::error!(%error, "the settler ended unexpectedly");
+    while let Some(ended) = settling.join_next().await {
+        if ended.is_err() {
+            tell_of("the settler", ended);
+        }
     }
     beside.shutdown().await;
+    outcome
 }
 
-/// Reads what relays and operators tell of destinations, as often as lanes poll.
+/// A part of the relay has ended that nobody told to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a part of the relay ended unexpectedly")]
+pub struct PartEnded;
+
+fn tell_of(part: &str, ended: Result<(), JoinError>) -> PartEnded {
+    match ended {
+        Err(error) => tracing::error!(%error, "{part} of the relay ended unexpectedly"),
+        Ok(()) => tracing::error!("{part} of the relay ended unexpectedly"),
+    }
+    PartEnded
+}
+
+/// Waits until one of these crashes. One that ends in order is no crash.
+async fn crash_of(tasks: &mut JoinSet<()>) -> JoinError {
+    loop {
+        match tasks.join_next().await {
+            Some(Ok(())) => {}
+            Some(Err(error)) => return error,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Reads what relays and operators tell of destinations.
 async fn read_states(parts: LaneParts, publish: watch::Sender<States>) {
     let mut failed = false;
     loop {
+        let at = Instant::now();
         match parts.store.destination_states().await {
             Ok(states) => {
                 failed = false;
-                let states: HashMap<_, _> =
-                    states.into_iter().map(|state| (state.name.clone(), state)).collect();
-                publish.send_if_modified(|known| {
-                    let changed = **known != states;
-                    *known = Arc::new(states);
-                    changed
-                });
+                let by_name = states.into_iter().map(|state| (state.name.clone(), state)).collect();
+                publish.send_replace(Arc::new(Said { at, by_name }));
             }
             Err(error) => {
                 if !failed {
@@ -158,7 +205,7 @@ async fn read_states(parts: LaneParts, publish: watch::Sender<States>) {
                 failed = true;
             }
         }
-        tokio::time::sleep(parts.options.poll_every).await;
+        tokio::time::sleep(parts.options.hear_every()).await;
     }
 }
 
@@ -227,5 +274,62 @@ async fn listen_for_hints(parts: LaneParts, hints: Hints) {
             ),
         }
         tokio::time::sleep(LISTEN_AGAIN).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use async_trait::async_trait;
+    use chrono::{DateTime, Utc};
+
+    use super::super::destination::{Answer, Meaning};
+    use super::super::lane::LaneOptions;
+    use super::*;
+    use crate::clock::Clock;
+    use crate::config::{Config, Environment};
+    use crate::store::outbox::Message;
+    use crate::store::sqlite::SqliteStore;
+    use crate::telemetry::metrics::Metrics;
+
+    struct Nowhere;
+
+    #[async_trait]
+    impl Destination for Nowhere {
+        async fn deliver(&self, _: &Message, _: DateTime<Utc>) -> Answer {
+            Answer::none(Meaning::Refused, "nothing is taken here")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_part_that_crashes_ends_the_relay_though_nobody_stops_it() {
+        let is_broken = Arc::new(AtomicBool::new(false));
+        let broken = is_broken.clone();
+        // Whoever asks this clock for the time crashes.
+        let clock = Clock::from_fn(move || {
+            assert!(!broken.load(Ordering::SeqCst), "the test breaks this clock");
+            Clock::system().now()
+        });
+        let directory = tempfile::tempdir().expect("a directory");
+        let url = format!("sqlite://{}/r.db", directory.path().display());
+        let store = Arc::new(SqliteStore::connect(&url, clock.clone()).await.expect("opens"));
+        store.migrate().await.expect("migrates");
+        let text = "[[destination]]\nname = \"crm\"\nurl = \"http://localhost:9/\"\n";
+        let config = Config::parse("test.toml", text, &Environment::default()).expect("is right");
+        let options = LaneOptions { poll_every: Duration::from_millis(10), ..config.relay.options() };
+        let relay = Relay {
+            parts: LaneParts { store, clock, metrics: Arc::new(Metrics::new()), options },
+            destinations: Arc::new(vec![(config.destinations[0].clone(), Arc::new(Nowhere))]),
+            hints: Hints::new([config.destinations[0].name.clone()]),
+            listen: false,
+        };
+        let (_changes, destinations) = watch::channel(Destinations::default());
+        let running = tokio::spawn(follow(relay, destinations, CancellationToken::new()));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!running.is_finished());
+        is_broken.store(true, Ordering::SeqCst);
+        let ended = tokio::time::timeout(Duration::from_secs(30), running).await.expect("it ends");
+        ended.expect("without a panic of its own");
     }
 }

@@ -123,7 +123,15 @@ pub struct Certificates {
 #[derive(Default)]
 struct Kept {
     chains: BTreeMap<CertificateUrl, Arc<Chain>>,
-    not_before: Option<DateTime<Utc>>,
+    /// The last fetch failed then.
+    failed_at: Option<DateTime<Utc>>,
+}
+
+impl Kept {
+    /// Whether nothing is fetched now. A clock that was set back makes no pause longer.
+    fn rests(&self, now: DateTime<Utc>) -> bool {
+        self.failed_at.is_some_and(|at| at <= now && now < at + PAUSE)
+    }
 }
 
 impl Certificates {
@@ -167,7 +175,7 @@ impl Certificates {
         let _turn = self.turn.lock().await;
         {
             let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept.chains.contains_key(url) || kept.not_before.is_some_and(|end| now < end) {
+            if kept.chains.contains_key(url) || kept.rests(now) {
                 return;
             }
         }
@@ -186,7 +194,7 @@ impl Certificates {
                 kept.chains.insert(url.clone(), Arc::new(chain));
             }
             Err(problem) => {
-                kept.not_before = Some(now + PAUSE);
+                kept.failed_at = Some(now);
                 tracing::warn!(certificate.url = url.as_str(), %problem, "a certificate could not be had");
             }
         }
@@ -243,5 +251,19 @@ impl Chain {
         leaf.verify_is_valid_for_subject_name(&name).map_err(|_| "is not made out to PayPal")?;
         PublicKey::from_spki(&leaf.subject_public_key_info(), PublicAlgorithm::Rsa)
             .map_err(|_| "holds no RSA key")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_back_makes_no_pause_longer() {
+        let now = DateTime::UNIX_EPOCH + TimeDelta::days(1);
+        let kept = Kept { failed_at: Some(now), ..Kept::default() };
+        assert!(kept.rests(now) && kept.rests(now + PAUSE - TimeDelta::seconds(1)));
+        assert!(!kept.rests(now + PAUSE));
+        assert!(!kept.rests(now - TimeDelta::hours(1)));
     }
 }

@@ -3,6 +3,7 @@
 //! Differs from SQLite because a claim is one statement that takes the rows nobody else has
 //! (`SKIP LOCKED`), and because the database can wake who waits (`LISTEN`).
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -60,7 +61,9 @@ impl OutboxStore for PostgresStore {
             .bind(seconds(request.lease));
         let doing = "claim messages";
         let found = self.run(doing, claim).await?;
-        claimed(&found).map_err(classify::ours(doing))
+        let mut claimed = claimed(&found).map_err(classify::ours(doing))?;
+        give_way(self, &mut claimed, request.token).await?;
+        Ok(claimed)
     }
 
     async fn extend_leases(&self, held: &[Lease], lease: Duration) -> Result<Vec<Uuid>, StoreError> {
@@ -226,6 +229,26 @@ impl PostgresStore {
         transaction.commit().await.map_err(ours)?;
         Ok(done.rows_affected())
     }
+}
+
+/// Gives back what was claimed beside another message of its aggregate. After the claim's commit, so that
+/// of two claims at the same time the later one sees the other.
+async fn give_way(store: &PostgresStore, claimed: &mut Claimed, token: Uuid) -> Result<(), StoreError> {
+    let doing = "give way to messages on their way";
+    let ordered = claimed.messages.iter().filter(|message| message.aggregate_id.is_some());
+    let ordered: Vec<Uuid> = ordered.map(|message| message.id).collect();
+    if ordered.is_empty() {
+        return Ok(());
+    }
+    let give_back = store.query(include_str!("sql/yield_messages.sql")).bind(ordered).bind(token);
+    let given_back = store.run(doing, give_back).await?;
+    let given_back: HashSet<Uuid> = given_back
+        .iter()
+        .map(|row| row.try_get(0))
+        .collect::<Result<_, _>>()
+        .map_err(classify::ours(doing))?;
+    claimed.messages.retain(|message| !given_back.contains(&message.id));
+    Ok(())
 }
 
 async fn settle(store: &PostgresStore, settlements: &[Settlement]) -> Result<Settled, StoreError> {
@@ -395,7 +418,7 @@ fn attempt(row: &PgRow) -> Result<AttemptRecord, sqlx::Error> {
 fn headers(row: &PgRow) -> Result<Vec<(String, String)>, sqlx::Error> {
     let sqlx::types::Json(headers): sqlx::types::Json<Box<serde_json::value::RawValue>> =
         row.try_get("headers")?;
-    read_headers(headers.get()).map_err(|_| unreadable("a message's headers"))
+    Ok(read_headers(headers.get()))
 }
 
 fn hops(hops: u16) -> i16 {

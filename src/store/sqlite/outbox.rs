@@ -267,8 +267,7 @@ async fn claim(store: &SqliteStore, request: &ClaimRequest<'_>) -> Result<Claime
             .bind(request.token.hyphenated())
             .bind(after(now, request.lease));
         let taken = writing.fetch(CLAIMING, take).await?;
-        let mut messages: Vec<(i64, Message)> =
-            taken.iter().map(|row| message(row, now)).collect::<Result<_, _>>().map_err(ours)?;
+        let mut messages: Vec<(i64, Message)> = taken.iter().filter_map(|row| readable(row, now)).collect();
         messages.sort_by_key(|(sequence, _)| *sequence);
         claimed.messages = messages.into_iter().map(|(_, message)| message).collect();
     }
@@ -289,12 +288,14 @@ async fn settle(store: &SqliteStore, settlements: &[Settlement]) -> Result<Settl
     for row in &rows {
         let id = uuid(row, "id").map_err(&ours)?;
         let attempt: u32 = row.try_get("attempts").map_err(&ours)?;
-        let settlement = settlements.iter().find(|settlement| settlement.lease.id == id);
+        let state = MessageState::parse(row.try_get("state").map_err(&ours)?);
+        // Not a result that came too late of whoever held it before.
+        let is_of = |result: &&Settlement| result.lease.id == id && Some(result.fate.state()) == state;
+        let settlement = settlements.iter().find(is_of);
         if let Some(settlement) = settlement.filter(|settlement| settlement.error.is_some()) {
             notes.push(attempt_row(settlement, attempt));
         }
-        let state: &str = row.try_get("state").map_err(&ours)?;
-        if [MessageState::Sent, MessageState::Dead].iter().any(|over| over.as_str() == state) {
+        if matches!(state, Some(MessageState::Sent | MessageState::Dead)) {
             freed.extend(self::freed(row).map_err(&ours)?);
         }
         settled.ids.push(id);
@@ -384,6 +385,16 @@ fn filtered<'q>(sql: &'static str, filter: &'q MessageFilter) -> Statement<'q> {
         .bind(filter.ids.as_deref().map(texts))
 }
 
+/// `None`: it is left to its lease, so that it holds no other message back. SQLite keeps any bytes as text.
+fn readable(row: &SqliteRow, now: DateTime<Utc>) -> Option<(i64, Message)> {
+    let read = message(row, now);
+    if let Err(error) = &read {
+        let sequence = row.try_get::<i64, _>("sequence").unwrap_or_default();
+        tracing::error!(%error, sequence, "a message of the outbox cannot be read; correct its row, or delete it");
+    }
+    read.ok()
+}
+
 fn message(row: &SqliteRow, now: DateTime<Utc>) -> Result<(i64, Message), sqlx::Error> {
     let message = Message {
         id: uuid(row, "id")?,
@@ -393,7 +404,7 @@ fn message(row: &SqliteRow, now: DateTime<Utc>) -> Result<(i64, Message), sqlx::
         headers: headers(row)?,
         payload: row.try_get::<Vec<u8>, _>("payload")?.into(),
         traceparent: row.try_get("traceparent")?,
-        hops: row.try_get("hops")?,
+        hops: hops(row)?,
         attempts: row.try_get("attempts")?,
         age: (now - time(row, "created_at")?).to_std().unwrap_or_default(),
     };
@@ -432,7 +443,7 @@ fn record(row: &SqliteRow) -> Result<MessageRecord, sqlx::Error> {
         content_type: row.try_get("content_type")?,
         headers: headers(row)?,
         traceparent: row.try_get("traceparent")?,
-        hops: row.try_get("hops")?,
+        hops: hops(row)?,
         created_at: time(row, "created_at")?,
         state: MessageState::parse(row.try_get("state")?).ok_or_else(|| unreadable("a state"))?,
         next_attempt_at: time(row, "next_attempt_at")?,
@@ -460,7 +471,12 @@ fn attempt(row: &SqliteRow) -> Result<AttemptRecord, sqlx::Error> {
 }
 
 fn headers(row: &SqliteRow) -> Result<Vec<(String, String)>, sqlx::Error> {
-    read_headers(row.try_get("headers")?).map_err(|_| unreadable("a message's headers"))
+    Ok(read_headers(row.try_get("headers")?))
+}
+
+/// Who writes more means a message that has come a long way.
+fn hops(row: &SqliteRow) -> Result<u16, sqlx::Error> {
+    row.try_get::<i64, _>("hops").map(|hops| u16::try_from(hops).unwrap_or(u16::MAX))
 }
 
 fn uuid(row: &SqliteRow, column: &str) -> Result<Uuid, sqlx::Error> {

@@ -127,6 +127,26 @@ on_both_stores! {
         assert_eq!(app.database.rows("dead_letters").await, 0);
     }
 
+    async fn a_source_that_is_taken_out_and_put_back_goes_on_with_what_came_meanwhile(backend: Backend) {
+        let Some(broker) = Broker::shared(Kind::RabbitMq) else { return };
+        let rabbit = Rabbit::connect(&broker.url).await;
+        let queue = unique();
+        rabbit.queue(&queue).await;
+        let source = from_queue(&broker.url, &queue, "prefetch = 1");
+        let app = Setup::new(backend).sources(&source).start().await;
+        app.edit_config(|text| text.replace(&source, ""));
+        app.logs("configuration read again and put to use", 1).await;
+        rabbit.publish(&queue, "evt_1", &amount(1)).await;
+        wait_until(&app, "a message is taken", async || {
+            let metrics = app.admin_get("/metrics").await.text();
+            metrics.contains("hooklatch_consumer_unacknowledged{source=\"shop\"} 1")
+        }).await;
+        app.edit_config(|text| format!("{text}{source}"));
+        app.logs("configuration read again and put to use", 2).await;
+        rabbit.publish(&queue, "evt_2", &amount(2)).await;
+        wait_for_effects(&app, 2).await;
+    }
+
     async fn a_handler_that_goes_on_failing_for_now_is_given_up(backend: Backend) {
         let Some(broker) = Broker::shared(Kind::RabbitMq) else { return };
         let rabbit = Rabbit::connect(&broker.url).await;

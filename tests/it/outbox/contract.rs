@@ -16,7 +16,7 @@ use hooklatch::store::sqlite::SqliteStore;
 use sqlx::Connection as _;
 use uuid::Uuid;
 
-use super::{table, write};
+use super::{in_state, table, write};
 use crate::support::{Backend, TestDatabase, on_both_stores};
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -165,6 +165,56 @@ on_both_stores! {
         store.settle_messages(&[settlement(claimed.messages[0].id, token, MessageFate::Sent)]).await.expect("settles");
         assert_eq!(round(&*store, MessageFate::Sent).await, ["a1"]);
         assert_eq!(round(&*store, MessageFate::Sent).await, ["a3"]);
+    }
+
+    async fn a_message_that_was_revived_is_out_of_its_last_holders_hands(backend: Backend) {
+        let (database, store) = database(backend).await;
+        write(&database, &[("1", None)]).await;
+        let (token, claimed) = claim(&*store, Duration::ZERO).await;
+        let stale = [Lease { id: claimed.messages[0].id, token }];
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert_eq!(store.revive_messages(&[stale[0].id]).await.expect("revives"), 1);
+        // Its holder stood still, and goes on now.
+        assert!(store.extend_leases(&stale, LEASE).await.expect("answers").is_empty());
+        store.release_messages(&stale).await.expect("answers");
+        let given_up = [settlement(stale[0].id, token, MessageFate::Dead)];
+        assert!(store.settle_messages(&given_up).await.expect("answers").ids.is_empty());
+        let all = store.messages(&MessageFilter { limit: 10, ..MessageFilter::default() }).await.expect("reads");
+        assert_eq!((all[0].state, all[0].attempts), (MessageState::New, 0));
+        let (_, again) = claim(&*store, LEASE).await;
+        assert_eq!((again.messages[0].attempts, again.expired), (1, 0));
+    }
+
+    async fn a_result_that_comes_too_late_leaves_no_note_beside_the_one_that_counts(backend: Backend) {
+        let (database, store) = database(backend).await;
+        write(&database, &[("1", None)]).await;
+        let (stale, claimed) = claim(&*store, Duration::ZERO).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let (token, _) = claim(&*store, LEASE).await;
+        let id = claimed.messages[0].id;
+        let results = [settlement(id, stale, MessageFate::Dead), settlement(id, token, MessageFate::Sent)];
+        assert_eq!(store.settle_messages(&results).await.expect("settles").ids, [id]);
+        assert!(store.message_attempts(id).await.expect("reads").is_empty());
+        assert_eq!(in_state(&database, "sent").await, 1);
+    }
+
+    async fn headers_that_cannot_be_read_hold_no_other_message_back(backend: Backend) {
+        let (database, store) = database(backend).await;
+        write(&database, &[("first", None)]).await;
+        // What the databases take for an object, and others do not take for JSON.
+        let odd: &[&str] = match backend {
+            Backend::Sqlite => &[r#"{"a": "\ud800"}"#, r#"{"\ud800": "a"}"#, "{a: 1}", r#"{"a": 1e999}"#],
+            Backend::Postgres => &[r#"{"a": 1e999}"#],
+        };
+        for headers in odd {
+            let outbox = table(backend, "outbox");
+            database.execute(&format!("INSERT INTO {outbox} (destination, payload, headers) VALUES ('crm', 'odd', '{headers}')")).await;
+        }
+        write(&database, &[("last", None)]).await;
+        let all = store.messages(&MessageFilter { limit: 10, ..MessageFilter::default() }).await.expect("lists");
+        assert_eq!(all.len(), odd.len() + 2);
+        let claimed = texts(&claim(&*store, LEASE).await.1);
+        assert_eq!(claimed.len(), odd.len() + 2, "{claimed:?}");
     }
 
     async fn retries_do_not_keep_first_attempts_back(backend: Backend) {
@@ -340,6 +390,113 @@ async fn a_message_is_not_revived_past_a_claim_that_is_under_way() {
     assert!(round(&*store, MessageFate::Sent).await.is_empty(), "a2 is on its way");
 }
 
+/// Stops whoever claims `payload` between choosing it and committing, until `release` is told.
+async fn hold_claims_of(database: &TestDatabase, payload: &str) -> sqlx::PgConnection {
+    let mut holder = sqlx::PgConnection::connect(&database.url).await.expect("connects");
+    let hold = format!(
+        "SELECT pg_advisory_lock(7);
+         CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN
+             IF new.payload = '{payload}' AND new.lease_token IS NOT NULL THEN
+                 PERFORM pg_advisory_xact_lock_shared(7);
+             END IF;
+             RETURN new;
+         END $$;
+         CREATE TRIGGER hold BEFORE UPDATE ON hooklatch.outbox FOR EACH ROW EXECUTE FUNCTION hold()"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(hold)).execute(&mut holder).await.expect("holds");
+    holder
+}
+
+/// Waits until somebody waits for this lock. Other tests' databases have locks of the same numbers.
+async fn until_held(database: &TestDatabase, lock: u8) {
+    let held = format!(
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {lock} AND NOT granted
+         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    );
+    while database.number(&held).await == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn release(holder: &mut sqlx::PgConnection) {
+    sqlx::raw_sql("SELECT pg_advisory_unlock(7)").execute(holder).await.expect("releases");
+}
+
+/// How many messages of `a` are on their way.
+async fn out(database: &TestDatabase) -> i64 {
+    database
+        .number("SELECT count(*) FROM hooklatch.outbox WHERE aggregate_id = 'a' AND leased_until > now()")
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_committed_late_is_not_out_beside_the_one_that_is_being_claimed() {
+    let (database, store) = database(Backend::Postgres).await;
+    let mut holder = hold_claims_of(&database, "a2").await;
+    let mut slow = sqlx::PgConnection::connect(&database.url).await.expect("connects");
+    let mut late = slow.begin().await.expect("begins");
+    sqlx::raw_sql(
+        "INSERT INTO hooklatch.outbox (destination, aggregate_id, payload) VALUES ('crm', 'a', 'a1')",
+    )
+    .execute(&mut *late)
+    .await
+    .expect("inserts");
+    write(&database, &[("a2", Some("a"))]).await;
+    let other = store.clone();
+    let claiming = tokio::spawn(async move { claim(&*other, LEASE).await });
+    until_held(&database, 7).await;
+    late.commit().await.expect("commits");
+    let (_, second) = claim(&*store, LEASE).await;
+    release(&mut holder).await;
+    let (_, first) = claiming.await.expect("no panic");
+    let together: Vec<_> = texts(&first).into_iter().chain(texts(&second)).collect();
+    assert!(together.len() <= 1, "{together:?} are out at the same time");
+    assert_eq!(out(&database).await, i64::try_from(together.len()).expect("few"));
+}
+
+/// The claim of a2 has looked before a1 was revived, and locks after.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_is_revived_is_not_out_beside_one_whose_claim_looked_before() {
+    let (database, store) = database(Backend::Postgres).await;
+    write(&database, &[("a1", Some("a")), ("a2", Some("a"))]).await;
+    assert_eq!(round(&*store, MessageFate::Dead).await, ["a1"]);
+    let dead =
+        MessageFilter { states: Some(vec![MessageState::Dead]), limit: 10, ..MessageFilter::default() };
+    let ids: Vec<_> = store.messages(&dead).await.expect("reads").iter().map(|m| m.id).collect();
+    let mut holder = hold_claims_of(&database, "a2").await;
+    // The first who reads a2 through this view stops before it is locked.
+    let mut looks = sqlx::PgConnection::connect(&database.url).await.expect("connects");
+    sqlx::raw_sql(
+        "SELECT pg_advisory_lock(8);
+         CREATE SEQUENCE looked;
+         CREATE FUNCTION look(payload bytea) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+         BEGIN
+             IF payload = 'a2' AND nextval('public.looked') = 1 THEN
+                 PERFORM pg_advisory_xact_lock_shared(8);
+             END IF;
+             RETURN true;
+         END $$;
+         ALTER TABLE hooklatch.outbox RENAME TO outbox_rows;
+         CREATE VIEW hooklatch.outbox AS SELECT * FROM hooklatch.outbox_rows WHERE look(payload)",
+    )
+    .execute(&mut looks)
+    .await
+    .expect("prepares");
+    let other = store.clone();
+    let claiming = tokio::spawn(async move { claim(&*other, LEASE).await });
+    until_held(&database, 8).await;
+    assert_eq!(store.revive_messages(&ids).await.expect("revives"), 1);
+    sqlx::raw_sql("SELECT pg_advisory_unlock(8)").execute(&mut looks).await.expect("releases");
+    // It goes on, locks a2, and is held before it commits.
+    until_held(&database, 7).await;
+    let (_, second) = claim(&*store, LEASE).await;
+    release(&mut holder).await;
+    let (_, first) = claiming.await.expect("no panic");
+    let together: Vec<_> = texts(&first).into_iter().chain(texts(&second)).collect();
+    assert!(together.len() <= 1, "{together:?} are out at the same time");
+}
+
 /// However much has been sent and waits: a claim on SQLite reads what it asks for.
 #[tokio::test]
 async fn a_claim_on_sqlite_reads_no_table_to_its_end() {
@@ -373,4 +530,20 @@ async fn listening_takes_no_connection_from_the_work() {
     assert_eq!(texts(&claim(&store, LEASE).await.1), ["1"]);
     database.execute("SELECT hooklatch.enqueue('crm', '2')").await;
     assert_eq!(hints.next().await.expect("is told"), "crm");
+}
+
+/// SQLite keeps as text whatever a sender binds as one.
+#[tokio::test]
+async fn a_row_that_is_no_text_on_sqlite_holds_no_other_message_back() {
+    let (database, store) = database(Backend::Sqlite).await;
+    database
+        .execute(
+            "INSERT INTO outbox (destination, payload, event_type) VALUES ('crm', 'odd', CAST(x'ff' AS TEXT))",
+        )
+        .await;
+    database.execute("INSERT INTO outbox (destination, payload, hops) VALUES ('crm', 'far', 70000)").await;
+    write(&database, &[("good", None)]).await;
+    let (_, claimed) = claim(&*store, LEASE).await;
+    assert_eq!(texts(&claimed), ["far", "good"]);
+    assert_eq!(claimed.messages[0].hops, u16::MAX);
 }

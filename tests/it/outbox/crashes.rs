@@ -193,4 +193,21 @@ on_both_stores! {
         wait_for(&app, "sent", 10).await;
         assert_eq!(sink.received().len(), 10);
     }
+
+    async fn a_stop_notes_what_has_arrived_while_others_are_still_on_their_way(backend: Backend) {
+        let answer = Arc::new(Notify::new());
+        let told = answer.clone();
+        let sink = Sink::answering(move |request| match request.text().as_str() {
+            "slow" => Reply::status(200).once_told(told.clone()),
+            _ => Reply::status(200).after(Duration::from_millis(300)),
+        }).await;
+        let app = relaying(backend, &sink.url(), "").set("relay.drain", "\"100s\"").start().await;
+        write(&app.database, &[("slow", None), ("fast", None)]).await;
+        sink.wait_for(2).await;
+        app.signal("TERM");
+        // Who would kill it now would lose what is not noted.
+        wait_for(&app, "sent", 1).await;
+        answer.notify_one();
+        wait_for(&app, "sent", 2).await;
+    }
 }

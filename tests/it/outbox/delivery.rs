@@ -147,6 +147,21 @@ on_both_stores! {
         wait_for(&app, "sent", 2).await;
     }
 
+    async fn who_resumes_a_destination_need_not_wait_for_the_breaker(backend: Backend) {
+        let failing = Arc::new(AtomicBool::new(true));
+        let fails = failing.clone();
+        let sink = Sink::answering(move |_| Reply::status(if fails.load(Ordering::SeqCst) { 500 } else { 200 })).await;
+        let url = sink.url();
+        let crm = format!("[[destination]]\nname = \"crm\"\nurl = \"{url}\"\nbackoff_first = \"10ms\"\nbreaker_failures = 1\nbreaker_pause = \"15m\"\n");
+        let app = relaying(backend, &url, "").sources(&crm).start().await;
+        write(&app.database, &[("1", None)]).await;
+        app.logs("left alone after failures", 1).await;
+        failing.store(false, Ordering::SeqCst);
+        let resumed = app.run(&["destinations", "resume", "crm"]);
+        assert!(resumed.status.success(), "{}", said(&resumed));
+        wait_for(&app, "sent", 1).await;
+    }
+
     async fn retry_after_holds_the_message_and_the_destination(backend: Backend) {
         let first = AtomicBool::new(true);
         let sink = Sink::answering(move |_| match first.swap(false, Ordering::SeqCst) {

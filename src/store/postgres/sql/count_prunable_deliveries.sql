@@ -1,3 +1,4 @@
 -- count_prunable_deliveries
+-- Ids begin with the milliseconds since 1970; what is kept for longer than that is kept.
 SELECT count(*) FROM hooklatch.deliveries
-WHERE delivery_id < (lpad(to_hex((extract(epoch FROM now() - make_interval(secs => $1)) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
+WHERE delivery_id < (lpad(to_hex(greatest((extract(epoch FROM now() - make_interval(secs => $1)) * 1000)::bigint, 0)), 12, '0') || repeat('0', 20))::uuid

@@ -13,13 +13,14 @@ WITH result AS MATERIALIZED (
         last_status = result.status, last_error = result.error, answer_bytes = result.answer_bytes
     FROM result
     WHERE message.id = result.id AND message.lease_token = result.token
-    RETURNING message.id, message.destination, message.aggregate_id, message.attempts, message.state
+    RETURNING message.id, result.token, message.destination, message.aggregate_id, message.attempts,
+              message.state
 ), noted AS (
     INSERT INTO hooklatch.outbox_attempts
         (message_id, attempt, ended_at, latency_us, status, error, answer, answer_bytes)
     SELECT settled.id, settled.attempts, now(), result.latency_us, result.status, result.error,
            result.answer, result.answer_bytes
-    FROM settled JOIN result ON result.id = settled.id
+    FROM settled JOIN result ON result.id = settled.id AND result.token = settled.token
     WHERE result.error IS NOT NULL
     ON CONFLICT DO NOTHING
 )
