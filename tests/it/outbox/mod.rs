@@ -4,6 +4,7 @@ mod contract;
 mod crashes;
 mod delivery;
 mod forwarding;
+mod limits;
 mod order;
 mod outage;
 mod sink;
