@@ -426,7 +426,7 @@ impl<'a> Run<'a> {
 
 /// Whether a stored row still stands for its event. A rejected event has not taken effect: it
 /// counts only while its answer is replayed.
-fn counts(row: &StoredEvent, source: &Source, mode: &Mode) -> bool {
+pub(super) fn counts(row: &StoredEvent, source: &Source, mode: &Mode) -> bool {
     match (row.state, row.age) {
         (_, Age::Expired) => false,
         (EventState::Rejected, Age::AnswerLive) => {

@@ -2,22 +2,24 @@
 //!
 //! Most batches are plain: single events of one source without order, guard or key of their own, all
 //! run through one handler. A store that can serve them in one statement is spared a transaction's
-//! other round trips. Events that the handler fails on, where that was expected, are left out of what the
-//! statement commits; a second one keeps them as rejected (`aside.rs`). What neither settles (an event that
-//! was there before, for one) goes the usual way (`apply.rs`).
+//! other round trips. Events that were there before are read back by a second one. Events that the handler
+//! fails on, where that was expected, are left out of what the statement commits; another keeps them as rejected
+//! (`aside.rs`). What none of these settles (an event whose row has expired, for one) goes the usual way
+//! (`apply.rs`).
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::clock;
-use crate::event::Delivery;
+use crate::event::{Delivery, EventKey};
 use crate::handler::Step;
 use crate::inbox::answers::{self, Composed};
-use crate::inbox::apply::{Care, NotCommitted, Terms, fate_of, is_plainly_young};
+use crate::inbox::apply::{Care, Mode, NotCommitted, Terms, counts, fate_of, is_plainly_young};
 use crate::inbox::slots::{Fate, Slot, Slots, Standing, key_is_event_id};
 use crate::store::{
     AtOnce, EventAtOnce, FreshEvent, HandlerResult, NewDeadLetter, NewEvent, Rejection, SqlHandler, Store,
+    Windows,
 };
 
 /// What one statement has settled.
@@ -67,16 +69,23 @@ pub(super) async fn apply_at_once(
         AtOnce::HandlerFailed => return Err(NotCommitted::HandlerFailed),
         AtOnce::Unsupported => return Ok(None),
     };
+    let mut known = Vec::new();
     for (at, made) in arrived.into_iter().zip(made) {
         let slot = &mut slots.slots[at];
         slot.standing = match made {
             EventAtOnce::Applied => Standing::Settled(Fate::Applied(None)),
-            EventAtOnce::Known => Standing::Pending,
+            EventAtOnce::Known => {
+                known.push(at);
+                Standing::Pending
+            }
             EventAtOnce::Failed { permanent, reason } => {
                 let result = HandlerResult::Failed { permanent, reason };
                 Standing::Settled(fate_of(result, &slot.fresh.delivery.source, slot.key()))
             }
         };
+    }
+    if !known.is_empty() {
+        read_back(store, &mut slots, &known, terms.windows).await;
     }
     let fates = deliveries
         .iter()
@@ -86,13 +95,31 @@ pub(super) async fn apply_at_once(
                 standing: Standing::Settled(fate @ (Fate::Rejected { .. } | Fate::Failed { .. })),
                 ..
             }) => AtOnceFate::Failed(fate.clone()),
-            Some(slot @ Slot { standing: Standing::Settled(_), .. }) => {
+            Some(slot @ Slot { standing: Standing::Settled(_) | Standing::Stored(_), .. }) => {
                 AtOnceFate::Answered(answers::single(at, delivery, slot, terms.windows.answers))
             }
             _ => AtOnceFate::Unsettled,
         })
         .collect();
     Ok(Some(Settled { fates, began, took: began.elapsed() }))
+}
+
+/// Reads back what was there before. What does not count any more, or has gone, stays pending.
+async fn read_back(store: &dyn Store, slots: &mut Slots<'_>, known: &[usize], windows: Windows) {
+    let keys: Vec<&EventKey> = known.iter().map(|&at| slots.slots[at].key()).collect();
+    let stored = match store.stored_at_once(&keys, windows).await {
+        Ok(stored) => stored,
+        Err(error) => {
+            tracing::debug!(error = &error as &dyn std::error::Error, "known events go the usual way");
+            return;
+        }
+    };
+    for (&at, row) in known.iter().zip(stored) {
+        let slot = &mut slots.slots[at];
+        if let Some(row) = row.filter(|row| counts(row, &slot.fresh.delivery.source, &Mode::Receive)) {
+            slot.standing = Standing::Stored(row);
+        }
+    }
 }
 
 /// Keeps what is to be kept of events that the handler failed on, and composes the answers. `None` for what

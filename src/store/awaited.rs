@@ -20,7 +20,7 @@ use super::outbox::{
 use super::{
     AtOnce, Batch, BatchLimits, DeadLetter, DeadLetterFilter, Dialect, EventRecord, FreshEvent, LedgerEntry,
     LedgerFilter, MigrationStatus, NewEvent, Prunable, Rejection, SqlHandler, Store, StoreError,
-    StoreErrorKind,
+    StoreErrorKind, StoredEvent, Windows,
 };
 use crate::event::EventKey;
 
@@ -111,6 +111,14 @@ impl Store for AwaitedStore {
         chunk: Option<usize>,
     ) -> Result<AtOnce, StoreError> {
         self.there()?.apply_at_once(events, fresh, handler, chunk).await
+    }
+
+    async fn stored_at_once(
+        &self,
+        keys: &[&EventKey],
+        windows: Windows,
+    ) -> Result<Vec<Option<StoredEvent>>, StoreError> {
+        self.there()?.stored_at_once(keys, windows).await
     }
 
     async fn reject_at_once(&self, rejections: &[Rejection<'_>]) -> Result<Vec<bool>, StoreError> {

@@ -81,6 +81,13 @@ pub trait Store: OutboxStore + Send + Sync + 'static {
     ) -> Result<AtOnce, StoreError> {
         Ok(AtOnce::Unsupported)
     }
+    /// Reads events back that `apply_at_once` found there, in one statement. `None`: there is no such row (any
+    /// more).
+    async fn stored_at_once(
+        &self,
+        keys: &[&EventKey],
+        windows: Windows,
+    ) -> Result<Vec<Option<StoredEvent>>, StoreError>;
     /// Keeps events on which `apply_at_once` failed as rejected, with their dead letters, in one statement
     /// that commits by itself. False for each that another transaction has brought in meanwhile: nothing is
     /// kept of it.

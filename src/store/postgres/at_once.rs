@@ -13,16 +13,18 @@ use std::collections::HashSet;
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Row};
 
-use super::batch::{Kinds, inserted};
+use super::batch::{Kinds, inserted, stored_event};
 use super::connect::Query;
 use super::rows::{self, storable, unreadable};
 use super::{PostgresStore, classify, handlers};
-use crate::event::Fingerprint;
+use crate::event::{EventKey, Fingerprint};
 use crate::store::{
     AtOnce, EventAtOnce, FreshEvent, NewEvent, Rejection, SqlHandler, StoreError, StoreErrorKind,
+    StoredEvent, Windows,
 };
 
 const APPLYING: &str = "apply a batch";
+const READING: &str = "read events back";
 const REJECTING: &str = "keep rejected events";
 
 /// The insert of the keys, in sorted order, so that two replicas cannot deadlock.
@@ -69,6 +71,24 @@ pub(super) async fn apply(
         }
         Err(error) => Err(error),
     }
+}
+
+/// Reads events back that a call of `apply` found there.
+pub(super) async fn stored(
+    store: &PostgresStore,
+    keys: &[&EventKey],
+    windows: Windows,
+) -> Result<Vec<Option<StoredEvent>>, StoreError> {
+    let read = || {
+        let (consumers, ids) = rows::event_keys(keys);
+        sqlx::query(include_str!("sql/stored_events.sql"))
+            .bind(consumers)
+            .bind(ids)
+            .bind(rows::seconds(windows.events))
+            .bind(rows::seconds(windows.answers))
+    };
+    let found = run(store, read).await;
+    found.and_then(|found| rows::in_order(keys.len(), &found, stored_event)).map_err(classify::ours(READING))
 }
 
 /// Keeps events that a call of `apply` left out. All are of one source.

@@ -407,7 +407,7 @@ fn which<'k>(
     Ok(keys.map(|key| returned.contains(&key)).collect())
 }
 
-fn stored_event(row: &PgRow) -> Result<StoredEvent, sqlx::Error> {
+pub(super) fn stored_event(row: &PgRow) -> Result<StoredEvent, sqlx::Error> {
     let state = EventState::parse(row.try_get("state")?).ok_or_else(|| unreadable("a state"))?;
     let answer_left = Duration::try_from_secs_f64(row.try_get("answer_left")?).unwrap_or_default();
     let age = match (row.try_get("event_lives")?, !answer_left.is_zero()) {

@@ -29,7 +29,8 @@ use uuid::Uuid;
 
 use super::{
     AtOnce, Batch, BatchLimits, DeadLetter, DeadLetterFilter, Dialect, EventRecord, FreshEvent, LedgerEntry,
-    LedgerFilter, MigrationStatus, NewEvent, Prunable, Rejection, SqlHandler, Store, StoreError,
+    LedgerFilter, MigrationStatus, NewEvent, Prunable, Rejection, SqlHandler, Store, StoreError, StoredEvent,
+    Windows,
 };
 use crate::event::EventKey;
 
@@ -94,6 +95,14 @@ impl Store for PostgresStore {
         chunk: Option<usize>,
     ) -> Result<AtOnce, StoreError> {
         at_once::apply(self, events, fresh, handler, chunk).await
+    }
+
+    async fn stored_at_once(
+        &self,
+        keys: &[&EventKey],
+        windows: Windows,
+    ) -> Result<Vec<Option<StoredEvent>>, StoreError> {
+        at_once::stored(self, keys, windows).await
     }
 
     async fn reject_at_once(&self, rejections: &[Rejection<'_>]) -> Result<Vec<bool>, StoreError> {

@@ -29,7 +29,7 @@ use uuid::Uuid;
 
 use super::{
     Batch, BatchLimits, DeadLetter, DeadLetterFilter, Dialect, EventRecord, LedgerEntry, LedgerFilter,
-    MigrationStatus, Prunable, Rejection, SqlHandler, Store, StoreError,
+    MigrationStatus, Prunable, Rejection, SqlHandler, Store, StoreError, StoredEvent, Windows,
 };
 use crate::clock::Clock;
 use crate::event::EventKey;
@@ -85,8 +85,17 @@ impl Store for SqliteStore {
         Ok(Box::new(batch::SqliteBatch::begin(self, limits).await?))
     }
 
+    // There is no short way here that could have found events or left them out.
+
+    async fn stored_at_once(
+        &self,
+        keys: &[&EventKey],
+        _windows: Windows,
+    ) -> Result<Vec<Option<StoredEvent>>, StoreError> {
+        Ok(vec![None; keys.len()])
+    }
+
     async fn reject_at_once(&self, rejections: &[Rejection<'_>]) -> Result<Vec<bool>, StoreError> {
-        // There is no short way that could have left them out.
         Ok(vec![false; rejections.len()])
     }
 

@@ -4,11 +4,11 @@ use hooklatch::event::Delivery;
 use hooklatch::handler::Step;
 use hooklatch::inbox::outcome::EventState;
 use hooklatch::store::{
-    AtOnce, DeadLetterFilter, DeathCause, Dialect, EventAtOnce, NewDeadLetter, NewEvent, Rejection,
+    Age, AtOnce, DeadLetterFilter, DeathCause, Dialect, EventAtOnce, NewDeadLetter, NewEvent, Rejection,
     SqlHandler, StoreErrorKind,
 };
 
-use super::fixture::{Database, delivery, event, fresh, new_events, sql};
+use super::fixture::{Database, WINDOWS, delivery, event, fresh, new_events, sql};
 
 const INSERT: &str = "INSERT INTO orders SELECT id, CAST(data ->> 'amount' AS integer) FROM event";
 
@@ -150,6 +150,23 @@ pub(super) async fn failures_of_one_statement_say_whether_they_pass(dialect: Dia
         Dialect::Postgres => assert_eq!(signs(&failed), "~~", "a missing table may come back"),
         Dialect::Sqlite => assert_eq!(failed, Ok(AtOnce::Unsupported)),
     }
+}
+
+pub(super) async fn events_that_were_there_are_read_back_in_the_order_asked(dialect: Dialect) {
+    let db = with_orders(dialect).await;
+    let asked = orders(&[("b", 1), ("x", 1), ("a", 1)]);
+    let keys: Vec<_> = asked.events.iter().map(|event| &event.key).collect();
+    let read = async || {
+        let stored = db.store().stored_at_once(&keys, WINDOWS).await.expect("reads");
+        stored.into_iter().map(|row| row.map(|row| (row.state, row.status, row.age))).collect::<Vec<_>>()
+    };
+    assert_eq!(read().await, [None; 3]);
+    let there = match apply(&db, &[("a", 1), ("b", 1)]).await {
+        Ok(AtOnce::Unsupported) => None,
+        _ => Some((EventState::Applied, 200, Age::AnswerLive)),
+    };
+    assert_eq!(there.is_some(), dialect == Dialect::Postgres);
+    assert_eq!(read().await, [there, None, there]);
 }
 
 fn rejections(delivery: &Delivery) -> Vec<Rejection<'_>> {
