@@ -105,10 +105,11 @@ impl PostgresStore {
         }
     }
 
-    /// Keeps a connection that is still good.
+    /// Keeps a connection that is still good; never more than half of a small pool, which others wait for.
     pub(super) fn keep(&self, connection: PoolConnection<Postgres>) {
+        let most = MOST_KEPT.min(self.pool.options().get_max_connections() as usize / 2);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < MOST_KEPT && !self.pool.is_closed() {
+        if kept.len() < most && !self.pool.is_closed() {
             kept.push(connection);
         }
     }

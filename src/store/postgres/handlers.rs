@@ -41,7 +41,7 @@ const ARRIVED: [(&str, &str, &str); 7] = [
 /// statement came that failed.
 const COUNTED: &str = "nextval('hooklatch.progress') > 0";
 
-/// The shapes of a statement: prepared and run as it is, and run by `hooklatch.run_handlers`.
+/// The shapes of a statement: prepared and run as it is, and run by a function that must learn how far it came.
 const PLAIN: usize = 0;
 const WATCHED: usize = 1;
 
@@ -177,7 +177,8 @@ pub(super) fn bind_columns<'q>(
         )
 }
 
-/// The handler's statement over `event`, for `hooklatch.run_handlers`. Rows that it returns are answers,
+/// The handler's statement over `event`, for the functions `hooklatch.run_handlers` and
+/// `hooklatch.apply_events`. Rows that it returns are answers,
 /// and come as one array: far cheaper than a loop over them in the function.
 pub(super) fn watched(handler: &SqlHandler) -> &str {
     let event = || event_cte(handler, Some(COUNTED));
