@@ -14,30 +14,23 @@ use tokio::time::Instant;
 
 use crate::clock;
 use crate::event::{Delivery, EventKey};
-use crate::handler::{HandlerBinding, HandlerReply, Step};
+use crate::handler::{HandlerBinding, Step};
 use crate::inbox::answers::{self, Composed};
 use crate::inbox::claims::Claims;
 use crate::inbox::guards::Guards;
+use crate::inbox::judgement::{count_poisoned, counts, fate_of, is_plainly_young};
 use crate::inbox::outcome::EventState;
 use crate::inbox::slots::{Fate, Slots, Standing};
 use crate::outbox::forward::Outgoing;
-use crate::reply::Reply;
-use crate::source::{HandlerMask, ReplayErrors, Source};
+use crate::source::{HandlerMask, Source};
 use crate::store::{
-    Age, Batch, BatchLimits, DeathCause, EntityRef, FreshEvent, HandlerResult, NewDeadLetter, Revision,
-    Store, StoreError, StoreErrorKind, StoredEvent, Windows,
+    Batch, BatchLimits, DeathCause, EntityRef, FreshEvent, HandlerResult, NewDeadLetter, Revision, Store,
+    StoreError, StoreErrorKind, Windows,
 };
 
 /// How often a key may turn out to be pruned or expired between insert and read before the batch
 /// starts again. Each round needs another transaction to interfere.
 pub(super) const MAX_CLAIM_ROUNDS: usize = 4;
-
-/// The status codes a handler may answer with; another is a mistake, and the source's own serves.
-const ANSWERABLE: std::ops::RangeInclusive<u16> = 200..=599;
-
-/// With a memory of events at least this long, half of it outweighs any difference between this
-/// machine's clock and the database's.
-const TRUSTED_CLOCKS: Duration = Duration::from_secs(60 * 60);
 
 /// Why this batch is applied.
 #[derive(Clone, Debug)]
@@ -422,68 +415,6 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
-}
-
-/// Whether a stored row still stands for its event. A rejected event has not taken effect: it
-/// counts only while its answer is replayed.
-pub(super) fn counts(row: &StoredEvent, source: &Source, mode: &Mode) -> bool {
-    match (row.state, row.age) {
-        (_, Age::Expired) => false,
-        (EventState::Rejected, Age::AnswerLive) => {
-            !matches!(mode, Mode::Retry) && source.replay_errors != ReplayErrors::None
-        }
-        (EventState::Rejected, Age::EventLive) => false,
-        (EventState::Applied | EventState::Ignored | EventState::Stale, Age::AnswerLive | Age::EventLive) => {
-            true
-        }
-    }
-}
-
-/// Whether an event is so young that no difference of clocks can make it too old: the database need
-/// not be asked for its time.
-pub(super) fn is_plainly_young(
-    occurred_at: DateTime<Utc>,
-    received_at: DateTime<Utc>,
-    memory: Duration,
-) -> bool {
-    let age = (received_at - occurred_at).to_std().unwrap_or_default();
-    age < memory / 2 && memory >= TRUSTED_CLOCKS
-}
-
-pub(super) fn fate_of(result: HandlerResult, source: &Source, key: &EventKey) -> Fate {
-    match result {
-        HandlerResult::Applied(reply) => Fate::Applied(reply.map(|own| own_reply(own, source, key))),
-        HandlerResult::Failed { permanent: true, reason } => {
-            Fate::Rejected { cause: DeathCause::Rejected, reason }
-        }
-        HandlerResult::Failed { permanent: false, reason } if source.replay_errors == ReplayErrors::All => {
-            Fate::Rejected { cause: DeathCause::Failed, reason }
-        }
-        HandlerResult::Failed { permanent: false, reason } => Fate::Failed { reason },
-    }
-}
-
-/// A handler's own answer, whole: what it left out is taken from the standard one.
-fn own_reply(own: HandlerReply, source: &Source, key: &EventKey) -> Reply {
-    let status = own.status.filter(|status| ANSWERABLE.contains(status)).unwrap_or(source.success_status);
-    let mut reply = Reply::standard(EventState::Applied, status, key);
-    if let Some(body) = own.body {
-        reply.body = body.into();
-    }
-    for (name, value) in own.headers {
-        let name = name.to_ascii_lowercase();
-        reply.headers.retain(|(other, _)| *other != name);
-        reply.headers.push((name, value));
-    }
-    reply
-}
-
-fn count_poisoned(slots: &Slots<'_>) -> usize {
-    let poisoned = |standing: &Standing| {
-        matches!(standing, Standing::Settled(Fate::Rejected { cause, .. }) if *cause != DeathCause::TooOld)
-            || matches!(standing, Standing::Settled(Fate::Failed { .. }))
-    };
-    slots.slots.iter().filter(|slot| poisoned(&slot.standing)).count()
 }
 
 pub(super) fn contention(doing: &'static str, why: &'static str) -> NotCommitted {

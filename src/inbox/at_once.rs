@@ -15,7 +15,8 @@ use crate::clock;
 use crate::event::{Delivery, EventKey};
 use crate::handler::Step;
 use crate::inbox::answers::{self, Composed};
-use crate::inbox::apply::{Care, Mode, NotCommitted, Terms, counts, fate_of, is_plainly_young};
+use crate::inbox::apply::{Care, Mode, NotCommitted, Terms};
+use crate::inbox::judgement::{counts, fate_of, is_plainly_young};
 use crate::inbox::slots::{Fate, Slot, Slots, Standing, key_is_event_id};
 use crate::store::{
     AtOnce, EventAtOnce, FreshEvent, HandlerResult, NewDeadLetter, NewEvent, Rejection, SqlHandler, Store,

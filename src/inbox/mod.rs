@@ -12,6 +12,7 @@ mod at_once;
 mod claims;
 mod executing;
 mod guards;
+mod judgement;
 pub mod outcome;
 mod poison;
 mod recent;
