@@ -5,8 +5,9 @@
 //! of an aggregate is out at a time, in the order of `sequence`. Knows neither destinations nor
 //! policies: what becomes of a failed attempt is decided in `outbox::verdict`.
 
+mod origin;
+
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,8 +16,9 @@ use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::{EventRecord, StoreError};
-use crate::clock;
+use super::StoreError;
+
+pub use origin::{EVENT_ID_HEADER, OriginFilter, SOURCE_HEADER, carried_on, origin_headers};
 
 /// What the store keeps of messages that go on.
 #[async_trait]
@@ -289,85 +291,6 @@ pub struct MessageFilter {
     pub limit: u32,
 }
 
-/// How far an event's message may lie from the event's own time: our clock, by which ids are made, may be
-/// off from the database's, and a batch takes its time.
-const NEAR_ITS_EVENT: chrono::TimeDelta = chrono::TimeDelta::minutes(10);
-
-/// Which event messages were written for.
-#[derive(Clone, Copy, Debug)]
-pub struct OriginFilter<'a> {
-    pub source: &'a str,
-    pub event_id: &'a str,
-    /// When the event was processed.
-    pub processed_at: DateTime<Utc>,
-    pub limit: u32,
-}
-
-impl OriginFilter<'_> {
-    /// Between which ids their messages lie.
-    pub(super) fn ids(&self) -> (Uuid, Uuid) {
-        let at = |time: Option<DateTime<Utc>>| clock::first_id_at(time.unwrap_or(self.processed_at));
-        (
-            at(self.processed_at.checked_sub_signed(NEAR_ITS_EVENT)),
-            at(self.processed_at.checked_add_signed(NEAR_ITS_EVENT)),
-        )
-    }
-
-    /// The event's id as its messages carry it.
-    pub(super) fn carried_id(&self) -> String {
-        header_safe(self.event_id)
-    }
-}
-
-/// Messages of one event that are shown: one for each forward handler.
-const MOST_OF_AN_EVENT: u32 = 100;
-
-/// What carries events on, each with the source whose event it is.
-///
-/// # Errors
-/// When the outbox cannot be read.
-pub async fn carried_on(
-    store: &dyn OutboxStore,
-    events: &[EventRecord],
-) -> Result<Vec<(String, MessageRecord)>, StoreError> {
-    let mut carried = Vec::new();
-    for event in events {
-        let origin = OriginFilter {
-            source: &event.source,
-            event_id: &event.key.event_id,
-            processed_at: event.processed_at,
-            limit: MOST_OF_AN_EVENT,
-        };
-        let found = store.messages_of_event(&origin).await?;
-        carried.extend(found.into_iter().map(|message| (event.source.clone(), message)));
-    }
-    Ok(carried)
-}
-
-/// Tells a destination, and us, which source an event came from.
-pub const SOURCE_HEADER: &str = "hooklatch-source";
-/// Its id there. What HTTP does not allow in a header is percent-encoded, `%` too.
-pub const EVENT_ID_HEADER: &str = "hooklatch-event-id";
-
-/// The headers of a message that a forward handler writes, as a JSON object.
-#[must_use]
-pub fn origin_headers(source: &str, event_id: &str) -> String {
-    serde_json::json!({ SOURCE_HEADER: source, EVENT_ID_HEADER: header_safe(event_id) }).to_string()
-}
-
-/// Text as a header can carry it: visible ASCII as it is, all else percent-encoded.
-fn header_safe(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_graphic() && byte != b'%' {
-            safe.push(char::from(byte));
-        } else {
-            let _infallible = write!(safe, "%{byte:02X}");
-        }
-    }
-    safe
-}
-
 /// A message, as an operator sees it: all but its body.
 #[derive(Clone, Debug)]
 pub struct MessageRecord {
@@ -444,17 +367,6 @@ mod tests {
         assert_eq!(read(r#"{"n": 1e999, "t": "\ud800"}"#), ["n: 1e999", r#"t: "\ud800""#]);
         for unreadable in ["{a: 1}", r#"{"\ud800": 1}"#, "[]", ""] {
             assert_eq!(read(unreadable), [format!("{UNREADABLE_HEADERS}: {unreadable}")]);
-        }
-    }
-
-    #[test]
-    fn an_event_id_travels_in_a_header_whatever_it_is_made_of() {
-        assert_eq!(header_safe("evt_1:a/b"), "evt_1:a/b");
-        assert_eq!(header_safe("50% \u{e9}"), "50%25%20%C3%A9");
-        for id in ["a\"b\\c", " ", "\u{1f600}"] {
-            let headers = read_headers(&origin_headers("shop", id));
-            assert!(headers.contains(&(EVENT_ID_HEADER.to_owned(), header_safe(id))), "{headers:?}");
-            assert!(header_safe(id).bytes().all(|byte| byte.is_ascii_graphic()), "{id:?}");
         }
     }
 }
