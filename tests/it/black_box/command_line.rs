@@ -50,12 +50,7 @@ on_both_stores! {
     async fn operators_leave_a_database_of_a_newer_program_alone(backend: Backend) {
         let mut app = Setup::new(backend).start().await;
         assert_eq!(app.stop(), Some(0));
-        let (table, now) = match backend {
-            Backend::Sqlite => ("schema_migrations", "(SELECT max(applied_at) FROM schema_migrations)"),
-            Backend::Postgres => ("hooklatch.schema_migrations", "now()"),
-        };
-        let future = format!("INSERT INTO {table} (name, applied_at) VALUES ('9999_from_the_future', {now})");
-        app.database.execute(&future).await;
+        app.database.make_newer().await;
         for arguments in OPERATORS {
             let refused = app.run(arguments);
             assert_eq!(refused.status.code(), Some(1), "{arguments:?}: {}", said(&refused));

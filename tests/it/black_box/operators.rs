@@ -162,12 +162,7 @@ sql = "INSERT INTO effects (source, event_id) SELECT source, id FROM event"
     async fn a_schema_newer_than_the_program_is_refused(backend: Backend) {
         let mut app = Setup::new(backend).start().await;
         assert_eq!(app.stop(), Some(0));
-        let (table, now) = match backend {
-            Backend::Sqlite => ("schema_migrations", "(SELECT max(applied_at) FROM schema_migrations)"),
-            Backend::Postgres => ("hooklatch.schema_migrations", "now()"),
-        };
-        let future = format!("INSERT INTO {table} (name, applied_at) VALUES ('9999_from_the_future', {now})");
-        app.database.execute(&future).await;
+        app.database.make_newer().await;
         for command in ["migrate", "serve"] {
             let refused = app.run(&[command]);
             assert!(!refused.status.success(), "{command}: {}", said(&refused));

@@ -19,9 +19,9 @@ use uuid::Uuid;
 use super::{in_state, table, write};
 use crate::support::{Backend, TestDatabase, on_both_stores};
 
-const LEASE: Duration = Duration::from_secs(60);
+pub(super) const LEASE: Duration = Duration::from_secs(60);
 
-async fn database(backend: Backend) -> (TestDatabase, Arc<dyn Store>) {
+pub(super) async fn database(backend: Backend) -> (TestDatabase, Arc<dyn Store>) {
     database_at(backend, Clock::system()).await
 }
 
@@ -45,13 +45,13 @@ pub(super) async fn database_at(backend: Backend, clock: Clock) -> (TestDatabase
     (database, store)
 }
 
-async fn claim(store: &dyn Store, lease: Duration) -> (Uuid, Claimed) {
+pub(super) async fn claim(store: &dyn Store, lease: Duration) -> (Uuid, Claimed) {
     let token = clock::new_id();
     let request = ClaimRequest { destination: "crm", most_new: 100, most_retries: 100, token, lease };
     (token, store.claim_messages(&request).await.expect("claims"))
 }
 
-fn texts(claimed: &Claimed) -> Vec<String> {
+pub(super) fn texts(claimed: &Claimed) -> Vec<String> {
     claimed.messages.iter().map(|message| String::from_utf8_lossy(&message.payload).into_owned()).collect()
 }
 
@@ -69,7 +69,7 @@ fn settlement(id: Uuid, token: Uuid, fate: MessageFate) -> Settlement {
 }
 
 /// Claims all there is and settles all of it.
-async fn round(store: &dyn Store, fate: MessageFate) -> Vec<String> {
+pub(super) async fn round(store: &dyn Store, fate: MessageFate) -> Vec<String> {
     let (token, claimed) = claim(store, LEASE).await;
     let results: Vec<_> = claimed.messages.iter().map(|m| settlement(m.id, token, fate)).collect();
     if !results.is_empty() {
@@ -357,144 +357,6 @@ on_both_stores! {
         assert_eq!(texts(&claimed), ["kept"]);
         assert_eq!(claimed.messages[0].headers, [("x-a".to_owned(), "b".to_owned())]);
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_is_not_revived_past_a_claim_that_is_under_way() {
-    let (database, store) = database(Backend::Postgres).await;
-    write(&database, &[("a1", Some("a")), ("a2", Some("a"))]).await;
-    assert_eq!(round(&*store, MessageFate::Dead).await, ["a1"]);
-    // A claim of a2 that has not been committed.
-    let mut other = sqlx::PgConnection::connect(&database.url).await.expect("connects");
-    let mut claim = other.begin().await.expect("begins");
-    sqlx::raw_sql(
-        "UPDATE hooklatch.outbox SET state = 'retry', attempts = 1, lease_token = gen_random_uuid(),
-             leased_until = now() + interval '1 minute', next_attempt_at = now() + interval '1 minute'
-         WHERE payload = 'a2'",
-    )
-    .execute(&mut *claim)
-    .await
-    .expect("claims");
-    let dead =
-        MessageFilter { states: Some(vec![MessageState::Dead]), limit: 10, ..MessageFilter::default() };
-    let ids: Vec<_> = store.messages(&dead).await.expect("reads").iter().map(|m| m.id).collect();
-    let reviving = tokio::spawn({
-        let store = store.clone();
-        async move { store.revive_messages(&ids).await.expect("revives") }
-    });
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(!reviving.is_finished(), "it waits for the claim");
-    assert!(round(&*store, MessageFate::Sent).await.is_empty());
-    claim.commit().await.expect("commits");
-    assert_eq!(reviving.await.expect("no panic"), 1);
-    assert!(round(&*store, MessageFate::Sent).await.is_empty(), "a2 is on its way");
-}
-
-/// Stops whoever claims `payload` between choosing it and committing, until `release` is told.
-async fn hold_claims_of(database: &TestDatabase, payload: &str) -> sqlx::PgConnection {
-    let mut holder = sqlx::PgConnection::connect(&database.url).await.expect("connects");
-    let hold = format!(
-        "SELECT pg_advisory_lock(7);
-         CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$
-         BEGIN
-             IF new.payload = '{payload}' AND new.lease_token IS NOT NULL THEN
-                 PERFORM pg_advisory_xact_lock_shared(7);
-             END IF;
-             RETURN new;
-         END $$;
-         CREATE TRIGGER hold BEFORE UPDATE ON hooklatch.outbox FOR EACH ROW EXECUTE FUNCTION hold()"
-    );
-    sqlx::raw_sql(sqlx::AssertSqlSafe(hold)).execute(&mut holder).await.expect("holds");
-    holder
-}
-
-/// Waits until somebody waits for this lock. Other tests' databases have locks of the same numbers.
-async fn until_held(database: &TestDatabase, lock: u8) {
-    let held = format!(
-        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {lock} AND NOT granted
-         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    );
-    while database.number(&held).await == 0 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-async fn release(holder: &mut sqlx::PgConnection) {
-    sqlx::raw_sql("SELECT pg_advisory_unlock(7)").execute(holder).await.expect("releases");
-}
-
-/// How many messages of `a` are on their way.
-async fn out(database: &TestDatabase) -> i64 {
-    database
-        .number("SELECT count(*) FROM hooklatch.outbox WHERE aggregate_id = 'a' AND leased_until > now()")
-        .await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_committed_late_is_not_out_beside_the_one_that_is_being_claimed() {
-    let (database, store) = database(Backend::Postgres).await;
-    let mut holder = hold_claims_of(&database, "a2").await;
-    let mut slow = sqlx::PgConnection::connect(&database.url).await.expect("connects");
-    let mut late = slow.begin().await.expect("begins");
-    sqlx::raw_sql(
-        "INSERT INTO hooklatch.outbox (destination, aggregate_id, payload) VALUES ('crm', 'a', 'a1')",
-    )
-    .execute(&mut *late)
-    .await
-    .expect("inserts");
-    write(&database, &[("a2", Some("a"))]).await;
-    let other = store.clone();
-    let claiming = tokio::spawn(async move { claim(&*other, LEASE).await });
-    until_held(&database, 7).await;
-    late.commit().await.expect("commits");
-    let (_, second) = claim(&*store, LEASE).await;
-    release(&mut holder).await;
-    let (_, first) = claiming.await.expect("no panic");
-    let together: Vec<_> = texts(&first).into_iter().chain(texts(&second)).collect();
-    assert!(together.len() <= 1, "{together:?} are out at the same time");
-    assert_eq!(out(&database).await, i64::try_from(together.len()).expect("few"));
-}
-
-/// The claim of a2 has looked before a1 was revived, and locks after.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_is_revived_is_not_out_beside_one_whose_claim_looked_before() {
-    let (database, store) = database(Backend::Postgres).await;
-    write(&database, &[("a1", Some("a")), ("a2", Some("a"))]).await;
-    assert_eq!(round(&*store, MessageFate::Dead).await, ["a1"]);
-    let dead =
-        MessageFilter { states: Some(vec![MessageState::Dead]), limit: 10, ..MessageFilter::default() };
-    let ids: Vec<_> = store.messages(&dead).await.expect("reads").iter().map(|m| m.id).collect();
-    let mut holder = hold_claims_of(&database, "a2").await;
-    // The first who reads a2 through this view stops before it is locked.
-    let mut looks = sqlx::PgConnection::connect(&database.url).await.expect("connects");
-    sqlx::raw_sql(
-        "SELECT pg_advisory_lock(8);
-         CREATE SEQUENCE looked;
-         CREATE FUNCTION look(payload bytea) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
-         BEGIN
-             IF payload = 'a2' AND nextval('public.looked') = 1 THEN
-                 PERFORM pg_advisory_xact_lock_shared(8);
-             END IF;
-             RETURN true;
-         END $$;
-         ALTER TABLE hooklatch.outbox RENAME TO outbox_rows;
-         CREATE VIEW hooklatch.outbox AS SELECT * FROM hooklatch.outbox_rows WHERE look(payload)",
-    )
-    .execute(&mut looks)
-    .await
-    .expect("prepares");
-    let other = store.clone();
-    let claiming = tokio::spawn(async move { claim(&*other, LEASE).await });
-    until_held(&database, 8).await;
-    assert_eq!(store.revive_messages(&ids).await.expect("revives"), 1);
-    sqlx::raw_sql("SELECT pg_advisory_unlock(8)").execute(&mut looks).await.expect("releases");
-    // It goes on, locks a2, and is held before it commits.
-    until_held(&database, 7).await;
-    let (_, second) = claim(&*store, LEASE).await;
-    release(&mut holder).await;
-    let (_, first) = claiming.await.expect("no panic");
-    let together: Vec<_> = texts(&first).into_iter().chain(texts(&second)).collect();
-    assert!(together.len() <= 1, "{together:?} are out at the same time");
 }
 
 /// However much has been sent and waits: a claim on SQLite reads what it asks for.

@@ -5,6 +5,7 @@ mod crashes;
 mod delivery;
 mod forwarding;
 mod limits;
+mod lockstep;
 mod order;
 mod outage;
 mod sink;

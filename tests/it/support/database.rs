@@ -166,6 +166,17 @@ impl TestDatabase {
         self.number(&format!("SELECT count(*) FROM {}", self::table(self.backend, table))).await
     }
 
+    /// As a program would leave it that is newer than this one.
+    pub(crate) async fn make_newer(&self) {
+        let table = table(self.backend, "schema_migrations");
+        let now = match self.backend {
+            Backend::Sqlite => "(SELECT max(applied_at) FROM schema_migrations)",
+            Backend::Postgres => "now()",
+        };
+        let future = format!("INSERT INTO {table} (name, applied_at) VALUES ('9999_from_the_future', {now})");
+        self.execute(&future).await;
+    }
+
     /// How often this event took effect, whatever its source.
     pub(crate) async fn effects_of(&self, event_id: &str) -> i64 {
         let id = event_id.replace('\'', "''");
