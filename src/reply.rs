@@ -14,6 +14,9 @@ use crate::problem::Problem;
 /// A success without a body (RFC 9110 section 15.3.5).
 const NO_CONTENT: u16 = 204;
 
+/// The statuses that a handler may answer with: those that end a request and say what became of it.
+pub(crate) const FINAL_STATUSES: std::ops::RangeInclusive<u16> = 200..=599;
+
 /// Status, the headers that belong to the answer, and the body bytes: what a replay repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {

@@ -120,7 +120,7 @@ impl Pause {
         say!(
             "{} is paused; relays see it within {}",
             self.named.name,
-            duration::show(place.config.relay.poll_every)
+            duration::show(place.config.relay.options().hear_every())
         );
         Ok(())
     }

@@ -11,12 +11,9 @@ use crate::handler::HandlerReply;
 use crate::inbox::apply::Mode;
 use crate::inbox::outcome::EventState;
 use crate::inbox::slots::{Fate, Slots, Standing};
-use crate::reply::Reply;
+use crate::reply::{FINAL_STATUSES, Reply};
 use crate::source::{ReplayErrors, Source};
 use crate::store::{Age, DeathCause, HandlerResult, StoredEvent};
-
-/// The status codes a handler may answer with; another is a mistake, and the source's own serves.
-const ANSWERABLE: std::ops::RangeInclusive<u16> = 200..=599;
 
 /// With a memory of events at least this long, half of it outweighs any difference between this
 /// machine's clock and the database's.
@@ -63,7 +60,8 @@ pub(super) fn fate_of(result: HandlerResult, source: &Source, key: &EventKey) ->
 
 /// A handler's own answer, whole: what it left out is taken from the standard one.
 fn own_reply(own: HandlerReply, source: &Source, key: &EventKey) -> Reply {
-    let status = own.status.filter(|status| ANSWERABLE.contains(status)).unwrap_or(source.success_status);
+    // Another is a mistake of Rust code; SQL's was refused before.
+    let status = own.status.filter(|status| FINAL_STATUSES.contains(status)).unwrap_or(source.success_status);
     let mut reply = Reply::standard(EventState::Applied, status, key);
     if let Some(body) = own.body {
         reply.body = body.into();

@@ -55,7 +55,7 @@ pub(super) type States = Arc<Said>;
 
 impl LaneOptions {
     /// How often to read what is said of destinations.
-    pub(super) fn hear_every(&self) -> Duration {
+    pub(crate) fn hear_every(&self) -> Duration {
         self.poll_every.min(HEAR_EVERY)
     }
 }

@@ -5,12 +5,10 @@
 //! in its subtransaction; what has passed there passes here.
 
 use crate::json_scan::{DUPLICATE_KEY, JsonKind, JsonStr};
+use crate::reply::FINAL_STATUSES;
 
 /// What an HTTP header's name may consist of, beside letters and digits (RFC 9110).
 const TOKEN_SYMBOLS: &str = "!#$%&'*+-.^_`|~";
-
-/// The statuses that end a request.
-const FINAL_STATUSES: std::ops::RangeInclusive<u16> = 200..=599;
 
 /// Why an answer is none: a sentence for the operator.
 #[derive(Debug, PartialEq, Eq)]
