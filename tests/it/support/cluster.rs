@@ -1,8 +1,10 @@
 //! A PostgreSQL cluster of a test's own, to stop and start. `scripts/postgres` does the work.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use tempfile::TempDir;
 
@@ -75,11 +77,14 @@ fn open_to_others(directory: &Path) {
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o711)).expect("our own directory");
 }
 
-/// A port that nothing listens on, below the range given out to clients.
+/// A port that nothing listens on, below the range given out to clients. Given to nobody else: its server
+/// may be stopped for now.
 pub(crate) fn free_port() -> u16 {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let mut given = GIVEN.lock().expect("no test panics while it holds this");
     let seed = u16::from_str_radix(&unique()[..4], 16).expect("hex digits");
     (0..PORT_COUNT)
         .map(|step| FIRST_PORT + seed.wrapping_add(step) % PORT_COUNT)
-        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok() && given.insert(*port))
         .expect("one of thousands of ports is free")
 }
