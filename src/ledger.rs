@@ -150,10 +150,12 @@ async fn write_loop(store: Arc<dyn Store>, buffer: Arc<Buffer>, stop: Cancellati
 /// Writes until nothing waits; false after a failure, whose entries are lost and counted.
 async fn write_waiting(store: &dyn Store, buffer: &Buffer) -> bool {
     loop {
-        let entries = buffer.take();
+        let mut entries = buffer.take();
         if entries.is_empty() {
             return true;
         }
+        // In the order of the primary key: each line then goes to where the last one went.
+        entries.sort_unstable_by_key(|entry| (entry.delivery_id, entry.ordinal));
         if let Err(error) = store.record_deliveries(&entries).await {
             buffer.metrics.ledger_dropped(entries.len() as u64);
             tracing::warn!(

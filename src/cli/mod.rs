@@ -66,7 +66,11 @@ enum Command {
 }
 
 /// Runs the program with the arguments of the process.
-pub async fn run() -> ExitCode {
+///
+/// The runtime is made here and not in `main`: whoever polls a future compiles it, and what the library
+/// compiles need not be compiled again for the program.
+#[tokio::main]
+pub async fn main() -> ExitCode {
     let command = Cli::parse().command;
     // Each future is as large as what it runs; boxed, none burdens the others.
     let outcome = match command {

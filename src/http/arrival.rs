@@ -23,16 +23,16 @@ pub(crate) struct Arrival {
     pub(crate) at: DateTime<Utc>,
     pub(super) started: Instant,
     /// The address at the other end of the connection; behind a proxy, that is the proxy.
-    pub(super) peer: Option<String>,
+    pub(super) peer: Option<Arc<str>>,
 }
 
 impl Arrival {
     pub(super) fn now(request: &HttpRequest, clock: &Clock) -> Self {
-        Self::from_peer(request.peer_addr().map(|address| address.ip().to_string()), clock)
+        Self::from_peer(request.peer_addr().map(|address| address.ip().to_string().into()), clock)
     }
 
     /// Of a delivery that came in another way than by a request.
-    pub(crate) fn from_peer(peer: Option<String>, clock: &Clock) -> Self {
+    pub(crate) fn from_peer(peer: Option<Arc<str>>, clock: &Clock) -> Self {
         Self { id: clock::new_id(), at: clock.now(), started: Instant::now(), peer }
     }
 

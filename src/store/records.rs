@@ -1,6 +1,7 @@
 //! What stands in the store beside the inbox's hot path: dead letters, the ledger, what retention deletes and
 //! which migrations have run, as operators and their commands read it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -60,16 +61,16 @@ pub struct LedgerEntry {
     /// The event's place in the delivery, from 0.
     pub ordinal: u32,
     pub received_at: DateTime<Utc>,
-    pub source: String,
+    pub source: Arc<str>,
     /// `None`: not known when the delivery was refused.
-    pub event_id: Option<String>,
-    pub event_type: Option<String>,
-    pub idempotency_key: Option<String>,
+    pub event_id: Option<Arc<str>>,
+    pub event_type: Option<Arc<str>>,
+    pub idempotency_key: Option<Arc<str>>,
     pub outcome: Outcome,
     pub status: u16,
     pub duration: Duration,
     pub body_bytes: u32,
-    pub peer: Option<String>,
+    pub peer: Option<Arc<str>>,
     /// Why, in words an operator can act on; for outcomes that need one.
     pub reason: Option<String>,
     /// Name and value, where it helps to find the cause; without what authenticates the sender.

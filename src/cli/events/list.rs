@@ -66,7 +66,7 @@ impl List {
         for entry in &entries {
             rows.add_row([
                 table::time(entry.received_at),
-                entry.source.clone(),
+                entry.source.to_string(),
                 table::cell(entry.event_id.as_deref().unwrap_or("–")),
                 table::cell(entry.event_type.as_deref().unwrap_or("–")),
                 entry.outcome.as_str().to_owned(),

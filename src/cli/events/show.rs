@@ -147,13 +147,13 @@ impl History {
         }
         for entry in &self.deliveries {
             let mut detail = format!("{} in {}", entry.status, table::millis(entry.duration));
-            for (name, value) in [("from", &entry.peer), ("because", &entry.reason)] {
+            for (name, value) in [("from", entry.peer.as_deref()), ("because", entry.reason.as_deref())] {
                 if let Some(value) = value {
                     detail.push_str(&format!(", {name} {value}"));
                 }
             }
             let what = format!("delivery: {}", entry.outcome.as_str());
-            lines.push((entry.received_at, what, entry.source.clone(), detail));
+            lines.push((entry.received_at, what, entry.source.to_string(), detail));
         }
         for letter in &self.letters {
             let what = format!("dead letter: {}", letter.cause.as_str());

@@ -61,19 +61,20 @@ fn bind_line<'q>(
     record: Query<'q, Sqlite, SqliteArguments>,
     entry: &LedgerEntry,
 ) -> Query<'q, Sqlite, SqliteArguments> {
+    let text = |text: Option<&str>| text.map(str::to_owned);
     record
         .bind(entry.delivery_id.hyphenated().to_string())
         .bind(entry.ordinal)
         .bind(rows::micros(entry.received_at))
-        .bind(entry.source.clone())
-        .bind(entry.event_id.clone())
-        .bind(entry.event_type.clone())
-        .bind(entry.idempotency_key.clone())
+        .bind(entry.source.to_string())
+        .bind(text(entry.event_id.as_deref()))
+        .bind(text(entry.event_type.as_deref()))
+        .bind(text(entry.idempotency_key.as_deref()))
         .bind(entry.outcome.as_str())
         .bind(entry.status)
         .bind(i64::try_from(entry.duration.as_micros()).unwrap_or(i64::MAX))
         .bind(entry.body_bytes)
-        .bind(entry.peer.clone())
+        .bind(text(entry.peer.as_deref()))
         .bind(entry.reason.clone())
         .bind(rows::shown_headers(&entry.headers))
 }

@@ -2,6 +2,8 @@
 
 pub(in crate::http) mod list;
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -46,19 +48,20 @@ pub(in crate::http) struct DeliveryView {
 
 impl From<LedgerEntry> for DeliveryView {
     fn from(entry: LedgerEntry) -> Self {
+        let text = |text: Option<Arc<str>>| text.map(|text| text.to_string());
         Self {
             delivery_id: entry.delivery_id,
             ordinal: entry.ordinal,
             received_at: entry.received_at,
-            source: entry.source,
-            event_id: entry.event_id,
-            event_type: entry.event_type,
-            idempotency_key: entry.idempotency_key,
+            source: entry.source.to_string(),
+            event_id: text(entry.event_id),
+            event_type: text(entry.event_type),
+            idempotency_key: text(entry.idempotency_key),
             outcome: entry.outcome.as_str(),
             status: entry.status,
             duration_us: u64::try_from(entry.duration.as_micros()).unwrap_or(u64::MAX),
             body_bytes: entry.body_bytes,
-            peer: entry.peer,
+            peer: text(entry.peer),
             reason: entry.reason,
             headers: entry.headers,
         }
