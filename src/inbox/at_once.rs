@@ -2,7 +2,8 @@
 //!
 //! Most batches are plain: single events of one source without order, guard or key of their own, all
 //! run through one handler. A store that can serve them in one statement is spared a transaction's
-//! other round trips. Events that were there before are read back by a second one. Events that the handler
+//! other round trips. Events that were there before are read back by a second one, and those that are likely
+//! to be there by that alone. Events that the handler
 //! fails on, where that was expected, are left out of what the statement commits; another keeps them as rejected
 //! (`aside.rs`). What none of these settles (an event whose row has expired, for one) goes the usual way
 //! (`apply.rs`).
@@ -42,10 +43,12 @@ pub(super) enum AtOnceFate {
     Unsettled,
 }
 
-/// Settles what one statement can. `None`: nothing, and nothing was done.
+/// Settles what one statement can. `None`: nothing, and nothing was done. What `is_repetition` says of a
+/// delivery's place is looked up only.
 pub(super) async fn apply_at_once(
     store: &dyn Store,
     deliveries: &[&Delivery],
+    is_repetition: impl Fn(usize) -> bool,
     terms: &Terms,
     care: Care,
 ) -> Result<Option<Settled>, NotCommitted> {
@@ -58,19 +61,22 @@ pub(super) async fn apply_at_once(
     let Some(handler) = only_handler(&slots) else { return Ok(None) };
 
     let began = Instant::now();
-    let arrived = slots.pending_in_arrival_order();
+    let (mut known, arrived): (Vec<usize>, Vec<usize>) =
+        slots.pending_in_arrival_order().into_iter().partition(|&at| is_repetition(slots.slots[at].owner));
     let fresh: Vec<FreshEvent<'_>> = arrived.iter().map(|&at| slots.slots[at].fresh).collect();
     let rows: Vec<NewEvent<'_>> = arrived.iter().map(|&at| slots.slots[at].row()).collect();
     let chunk = match care {
         Care::Trust => None,
         Care::Chunks(chunk) => Some(chunk),
     };
-    let made = match store.apply_at_once(&rows, &fresh, handler, chunk).await? {
-        AtOnce::Committed(made) => made,
-        AtOnce::HandlerFailed => return Err(NotCommitted::HandlerFailed),
-        AtOnce::Unsupported => return Ok(None),
+    let made = match arrived.as_slice() {
+        [] => Vec::new(),
+        _ => match store.apply_at_once(&rows, &fresh, handler, chunk).await? {
+            AtOnce::Committed(made) => made,
+            AtOnce::HandlerFailed => return Err(NotCommitted::HandlerFailed),
+            AtOnce::Unsupported => return Ok(None),
+        },
     };
-    let mut known = Vec::new();
     for (at, made) in arrived.into_iter().zip(made) {
         let slot = &mut slots.slots[at];
         slot.standing = match made {

@@ -40,7 +40,7 @@ use crate::telemetry::metrics::Metrics;
 use apply::Terms;
 use executing::Executing;
 use outcome::Answer;
-use recent::Recent;
+use recent::{Recent, Recollection};
 use writer::{Job, Writer};
 
 pub(crate) use recent::TRUSTED_FOR;
@@ -144,15 +144,17 @@ impl Inbox {
     /// or not the caller goes on waiting.
     pub async fn submit(&self, delivery: Delivery) -> Answer {
         let shared = &*self.shared;
-        if let Some(answer) = shared.recent.answer(&delivery) {
-            return answer;
-        }
+        let is_repetition = match shared.recent.recall(&delivery) {
+            Recollection::Answer(answer) => return answer,
+            Recollection::Stale => true,
+            Recollection::Nothing => false,
+        };
         let marks = Marks::of(&delivery);
         let id = delivery.id;
         let deadline = Instant::now() + shared.options.deadline;
         let lane = &shared.lanes[marks.lane(shared.lanes.len())];
         let (answer, mut answered) = oneshot::channel();
-        match lane.queue.try_send(Job { delivery, answer, deadline, marks }) {
+        match lane.queue.try_send(Job { delivery, answer, deadline, marks, is_repetition }) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(_)) => return answers::unavailable("the queue is full"),
             Err(mpsc::error::TrySendError::Closed(_)) => return answers::unavailable("shutting down"),

@@ -4,7 +4,8 @@
 //! database was last asked, never longer than the answer's own window. So this process cannot
 //! replay what the database would not have replayed within that time: a row that an operator
 //! removes elsewhere is missed for no longer. What is not here is looked up; nothing is decided by
-//! absence. Bounded in entries and in bytes.
+//! absence. For a while longer an entry still tells that a delivery is a repetition: the row is looked up
+//! before anybody tries to insert it, and what it says counts. Bounded in entries and in bytes.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -20,8 +21,11 @@ use crate::inbox::slots::key_is_event_id;
 use crate::store::StoredEvent;
 
 /// How long a row is taken for what it was. Senders that repeat at once, and relays that send
-/// twice, come within it.
-pub(crate) const TRUSTED_FOR: Duration = Duration::from_secs(2);
+/// twice, come within it; an operator who has an event forgotten waits as long.
+pub(crate) const TRUSTED_FOR: Duration = Duration::from_secs(5);
+
+/// How much longer an entry tells what to expect of the database.
+const LINGERS: Duration = Duration::from_secs(30);
 
 /// Parts with a lock of their own.
 const SHARDS: usize = 16;
@@ -54,25 +58,38 @@ struct Entry {
     until: Instant,
 }
 
+/// What is known of a delivery's event.
+pub(super) enum Recollection {
+    /// The answer to a repetition.
+    Answer(Answer),
+    /// It is likely to be a repetition.
+    Stale,
+    Nothing,
+}
+
 impl Recent {
     pub fn new() -> Self {
         Self { shards: std::array::from_fn(|_| Mutex::default()), hasher: RandomState::new() }
     }
 
-    /// The answer to a repetition, if its event is remembered. Only deliveries of one event whose
-    /// idempotency key, if any, is the event id: the others have more to be looked up.
-    pub fn answer(&self, delivery: &Delivery) -> Option<Answer> {
-        let [event] = delivery.events.as_slice() else { return None };
+    /// What is remembered of a delivery's event. Only of deliveries of one event whose idempotency key, if
+    /// any, is the event id: the others have more to be looked up.
+    pub fn recall(&self, delivery: &Delivery) -> Recollection {
+        let [event] = delivery.events.as_slice() else { return Recollection::Nothing };
         if delivery.is_batch || (delivery.explicit_key.is_some() && !key_is_event_id(delivery)) {
-            return None;
+            return Recollection::Nothing;
         }
         // Its body may be another one, and is to be remembered too.
         if delivery.guard.is_some() {
-            return None;
+            return Recollection::Nothing;
         }
-        let shard = self.shard(&event.key);
-        let entry = shard.entries.get(&event.key).filter(|entry| Instant::now() < entry.until)?;
-        Some(answers::repeated(delivery, event, &entry.row))
+        match self.shard(&event.key).entries.get(&event.key) {
+            Some(entry) if Instant::now() < entry.until => {
+                Recollection::Answer(answers::repeated(delivery, event, &entry.row))
+            }
+            Some(_) => Recollection::Stale,
+            None => Recollection::Nothing,
+        }
     }
 
     /// Remembers a row that was committed, or read, by a transaction that began at `asked`.
@@ -111,7 +128,7 @@ impl Shard {
     fn make_room(&mut self, bytes: usize, now: Instant) {
         while let Some((key, until)) = self.order.front() {
             let is_full = self.order.len() >= SHARD_ENTRIES || self.bytes + bytes > SHARD_BYTES;
-            if *until > now && !is_full {
+            if *until + LINGERS > now && !is_full {
                 return;
             }
             // A newer entry of the same key has its own place in the order.
@@ -173,6 +190,20 @@ mod tests {
         let long_ago = asked.checked_sub(TRUSTED_FOR).expect("the machine runs for longer");
         recent.remember(key(3), row(1, Duration::from_secs(86_400)), long_ago);
         assert_eq!(until(&recent, &key(3)), None);
+    }
+
+    #[test]
+    fn what_is_not_trusted_any_more_lingers_and_then_goes() {
+        let (recent, long) = (Recent::new(), Duration::from_secs(86_400));
+        let now = Instant::now() + Duration::from_secs(3_600);
+        let kept = |at: Instant| {
+            let mut shard = recent.shard(&key(1));
+            shard.make_room(0, at);
+            shard.entries.len()
+        };
+        recent.remember(key(1), row(1, long), now);
+        assert_eq!(kept(now + TRUSTED_FOR + LINGERS - Duration::from_millis(1)), 1);
+        assert_eq!(kept(now + TRUSTED_FOR + LINGERS), 0);
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub(super) struct Job {
     pub answer: oneshot::Sender<Settled>,
     pub deadline: Instant,
     pub marks: Marks,
+    /// Its event was known a while ago.
+    pub is_repetition: bool,
 }
 
 /// What goes back to whoever waits. All that need not be done by the writer, on which everybody waits,
@@ -208,7 +210,8 @@ impl Writer {
     ) -> (Vec<Job>, Care) {
         loop {
             let deliveries: Vec<&Delivery> = jobs.iter().map(|job| &job.delivery).collect();
-            match apply_at_once(&*self.store, &deliveries, terms, care).await {
+            let is_repetition = |at: usize| jobs[at].is_repetition;
+            match apply_at_once(&*self.store, &deliveries, is_repetition, terms, care).await {
                 Ok(Some(settled)) => return (self.answer_at_once(jobs, settled).await, care),
                 Err(NotCommitted::HandlerFailed) if care == Care::Trust => care = self.poison.careful(),
                 Err(NotCommitted::Store(error)) if error.kind == StoreErrorKind::LockTimeout => {

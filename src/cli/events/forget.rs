@@ -42,7 +42,10 @@ impl Forget {
         let key = self.find(place).await?;
         confirm(self.yes, &format!("let the next delivery of {key} take effect again"))?;
         if place.store.forget_event(&key).await? {
-            // Until then, the processes that serve may have its answer in memory.
+            let seconds = TRUSTED_FOR.as_secs();
+            eprintln!(
+                "waiting {seconds} s: the processes that serve may have its answer in memory until then"
+            );
             tokio::time::sleep(TRUSTED_FOR).await;
             say!("{key} is forgotten; ask the sender to deliver it again");
             Ok(())

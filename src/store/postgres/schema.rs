@@ -7,7 +7,7 @@ use super::{PostgresStore, classify};
 use crate::store::migration::{self, AppliedMigration, Migration};
 use crate::store::{BatchLimits, MigrationStatus, StoreError};
 
-const MIGRATIONS: [Migration; 5] = [
+const MIGRATIONS: [Migration; 6] = [
     Migration { name: "0001_inbox", sql: include_str!("../../../migrations/postgres/0001_inbox.sql") },
     Migration { name: "0002_outbox", sql: include_str!("../../../migrations/postgres/0002_outbox.sql") },
     Migration { name: "0003_refusals", sql: include_str!("../../../migrations/postgres/0003_refusals.sql") },
@@ -18,6 +18,10 @@ const MIGRATIONS: [Migration; 5] = [
     Migration {
         name: "0005_handler_answers",
         sql: include_str!("../../../migrations/postgres/0005_handler_answers.sql"),
+    },
+    Migration {
+        name: "0006_lines_of_an_event",
+        sql: include_str!("../../../migrations/postgres/0006_lines_of_an_event.sql"),
     },
 ];
 

@@ -8,6 +8,9 @@ use crate::support::http::Connection;
 use crate::support::on_both_stores;
 use crate::support::{Backend, Request, Setup};
 
+/// Longer than an answer is given from memory.
+const FORGOTTEN_AFTER: Duration = Duration::from_millis(5_200);
+
 on_both_stores! {
     async fn fifty_parallel_identical_deliveries_have_one_effect_and_fifty_good_answers(backend: Backend) {
         let app = Setup::new(backend).start().await;
@@ -35,12 +38,30 @@ on_both_stores! {
         let mut app = Setup::new(backend).and_source(GITHUB).start().await;
         let delivery = github("d-1", order("x"));
         app.send(&delivery).await.expect(200, "applied");
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        tokio::time::sleep(FORGOTTEN_AFTER).await;
         app.send(&delivery).await.expect(200, "replayed");
         assert_eq!(app.stop(), Some(0));
         app.start();
         app.send(&delivery).await.expect(200, "replayed");
         assert_eq!(app.database.effects_of("d-1").await, 1);
+    }
+
+    async fn what_a_late_repetition_is_the_database_says(backend: Backend) {
+        let app = Setup::new(backend).effects_may_repeat().start().await;
+        for id in ["evt_1", "evt_2", "evt_3"] {
+            app.deliver("shop", order(id)).await.expect(200, "applied");
+        }
+        tokio::time::sleep(FORGOTTEN_AFTER).await;
+        // By an operator with psql, say.
+        let events = crate::support::database::table(backend, "processed_events");
+        app.database.execute(&format!("DELETE FROM {events} WHERE event_id = 'evt_2'")).await;
+        let all = ["evt_1", "evt_2", "evt_3", "evt_4"].map(|id| Request::post("/hooks/shop", order(id)));
+        let outcomes: Vec<_> =
+            all_at_once(app.public(), all.to_vec()).await.iter().map(|a| a.outcome().to_owned()).collect();
+        assert_eq!(outcomes, ["replayed", "applied", "replayed", "applied"]);
+        for (id, times) in [("evt_1", 1), ("evt_2", 2), ("evt_3", 1), ("evt_4", 1)] {
+            assert_eq!(app.database.effects_of(id).await, times, "{id}");
+        }
     }
 
     async fn a_body_that_changes_between_retries_is_still_the_same_event(backend: Backend) {

@@ -121,6 +121,7 @@ claims! {
         the_ledger_is_filtered,
         pages_lose_no_line,
         lines_written_twice_stand_once,
+        an_event_that_is_repeated_without_end_is_read_page_by_page,
     ]
     concurrency [
         a_key_held_elsewhere_is_waited_for_and_seen,

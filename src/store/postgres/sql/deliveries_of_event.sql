@@ -3,7 +3,8 @@
 -- the primary key the planner would read the ledger from its end until it has met enough of them.
 -- WITH TIES: a page ends with a whole delivery, so it may be longer than the limit.
 WITH line AS MATERIALIZED (
-    SELECT * FROM hooklatch.deliveries WHERE event_id = $7
+    SELECT * FROM hooklatch.deliveries
+    WHERE hashtextextended(event_id, 0) = hashtextextended($7, 0) AND event_id = $7
 )
 SELECT * FROM (
     SELECT delivery_id, ordinal, received_at, source, event_id, event_type, idempotency_key, outcome, status,
