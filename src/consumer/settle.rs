@@ -89,7 +89,7 @@ impl Settler {
                 Some(reason) => services.inbox.refuse(&delivery, reason).await,
                 None => services.inbox.submit(delivery.clone()).await,
             };
-            if unreadable.is_none() && self.is_an_events_failure(&answer, &delivery).await {
+            if unreadable.is_none() && is_an_events_failure(&answer) {
                 attempts += 1;
                 if attempts >= self.spec.max_attempts {
                     let reason = answer.reason.as_deref().unwrap_or_default();
@@ -106,15 +106,6 @@ impl Settler {
                 return Settled::Left;
             }
         }
-    }
-
-    /// Whether it was the message's own events that failed, and not the database. Of many events nobody
-    /// says so: then a database that answers is the sign.
-    async fn is_an_events_failure(&self, answer: &Answer, delivery: &Delivery) -> bool {
-        if answer.outcome != Outcome::Unavailable {
-            return false;
-        }
-        !answer.events.is_empty() || (delivery.is_batch && self.state.services().store.now().await.is_ok())
     }
 
     fn read(&self, source: &Arc<Source>, request: &RawRequest, record: &Record) -> Read {
@@ -140,6 +131,12 @@ impl Settler {
             Err(reason) => Read::Unreadable(delivery(vec![nameless(source, request)], false), reason),
         }
     }
+}
+
+/// Whether the message's own events failed, and not the database, or an inbox that has too much to do: then
+/// nobody has looked at its events.
+fn is_an_events_failure(answer: &Answer) -> bool {
+    answer.outcome == Outcome::Unavailable && !answer.events.is_empty()
 }
 
 /// Pauses after so many failures; false: there is no time for another attempt.

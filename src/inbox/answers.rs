@@ -82,6 +82,13 @@ pub(super) fn unavailable(reason: impl Into<String>) -> Answer {
     }
 }
 
+/// The answer to a delivery of which a handler failed on an event for now. Nothing of it was stored, and all
+/// its events say so: that is how it differs from one that nobody had the time to look at.
+pub(super) fn failed_for_now(delivery: &Delivery, reason: String) -> Answer {
+    let events = delivery.events.iter().map(|event| (event.key.clone(), EventOutcome::Unavailable));
+    Answer { events: events.collect(), ..unavailable(reason) }
+}
+
 /// The answer to a delivery whose key is being processed elsewhere.
 pub(super) fn conflict(reason: impl Into<String>) -> Answer {
     Answer {
@@ -204,9 +211,7 @@ pub(super) fn single(at: usize, delivery: &Delivery, slot: &Slot<'_>, answers_li
         return Composed::new(mismatch(), true);
     }
     if let Fate::Failed { reason } = fate {
-        let mut answer = unavailable(reason.clone());
-        answer.events = vec![(event.key.clone(), EventOutcome::Unavailable)];
-        return Composed::new(answer, false);
+        return Composed::new(failed_for_now(delivery, reason.clone()), false);
     }
     let Some((state, status, own)) = fate.stored_as(delivery.source.success_status) else {
         return transient("the event was not settled");
@@ -264,7 +269,12 @@ fn batch(at: usize, delivery: &Delivery, slots: &Slots<'_>) -> Composed {
             reasons.push(format!("{}: {reason}", event.key.event_id));
         }
         if outcome == EventOutcome::Unavailable {
-            return transient(reasons.first().map_or("an event failed for now", String::as_str));
+            return match &slot.standing {
+                Standing::Settled(Fate::Failed { reason }) => {
+                    Composed::new(failed_for_now(delivery, reason.clone()), false)
+                }
+                _ => transient("an event was not settled"),
+            };
         }
         events.push((event.key.clone(), outcome));
     }

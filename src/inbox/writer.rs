@@ -295,13 +295,16 @@ impl Writer {
     }
 }
 
-/// Answers the deliveries that are left out; returns the others.
+/// Answers the deliveries that are left out, because an event of theirs failed for now; returns the others.
 fn exclude(jobs: Vec<Job>, excluded: Vec<(usize, String)>) -> Vec<Job> {
     let mut reasons: std::collections::HashMap<usize, String> = excluded.into_iter().collect();
     let mut rest = Vec::with_capacity(jobs.len());
     for (at, job) in jobs.into_iter().enumerate() {
         match reasons.remove(&at) {
-            Some(reason) => reply(job, answers::unavailable(reason)),
+            Some(reason) => {
+                let answer = answers::failed_for_now(&job.delivery, reason);
+                reply(job, answer);
+            }
             None => rest.push(job),
         }
     }

@@ -3,6 +3,8 @@
 //! Differs from SQLite because a claim is one statement that takes the rows nobody else has
 //! (`SKIP LOCKED`), and because the database can wake who waits (`LISTEN`).
 
+mod read;
+
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -14,12 +16,11 @@ use sqlx::{PgTransaction, Row};
 use uuid::Uuid;
 
 use super::connect::{ASIDE, Query};
-use super::rows::{self, seconds, storable, unreadable};
+use super::rows::{self, seconds, storable};
 use super::{PostgresStore, classify};
 use crate::store::outbox::{
-    AttemptRecord, Backlog, ClaimRequest, Claimed, DestinationState, Lease, Message, MessageFilter,
-    MessageRecord, MessageState, NewMessage, OriginFilter, OutboxHints, OutboxStore, Settled, Settlement,
-    read_headers,
+    AttemptRecord, Backlog, ClaimRequest, Claimed, DestinationState, Lease, MessageFilter, MessageRecord,
+    NewMessage, OriginFilter, OutboxHints, OutboxStore, Settled, Settlement,
 };
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -61,7 +62,7 @@ impl OutboxStore for PostgresStore {
             .bind(seconds(request.lease));
         let doing = "claim messages";
         let found = self.run(doing, claim).await?;
-        let mut claimed = claimed(&found).map_err(classify::ours(doing))?;
+        let mut claimed = read::claimed(&found).map_err(classify::ours(doing))?;
         give_way(self, &mut claimed, request.token).await?;
         Ok(claimed)
     }
@@ -109,7 +110,7 @@ impl OutboxStore for PostgresStore {
     async fn destination_states(&self) -> Result<Vec<DestinationState>, StoreError> {
         let doing = "read the state of destinations";
         let found = self.run(doing, self.query(include_str!("sql/destination_states.sql"))).await?;
-        found.iter().map(destination_state).collect::<Result<_, _>>().map_err(classify::ours(doing))
+        found.iter().map(read::destination_state).collect::<Result<_, _>>().map_err(classify::ours(doing))
     }
 
     async fn pause_destination(&self, name: &str, reason: &str) -> Result<(), StoreError> {
@@ -141,7 +142,7 @@ impl OutboxStore for PostgresStore {
         // Planned anew each time: a plan made while the table was small would read all of it.
         let count = sqlx::query(include_str!("sql/backlog.sql")).persistent(false);
         let found = self.run(doing, count).await?;
-        found.iter().map(backlog).collect::<Result<_, _>>().map_err(classify::ours(doing))
+        found.iter().map(read::backlog).collect::<Result<_, _>>().map_err(classify::ours(doing))
     }
 
     async fn messages(&self, filter: &MessageFilter) -> Result<Vec<MessageRecord>, StoreError> {
@@ -150,7 +151,7 @@ impl OutboxStore for PostgresStore {
             .bind(filter.after)
             .bind(i64::from(filter.limit));
         let found = self.run(doing, read).await?;
-        found.iter().map(record).collect::<Result<_, _>>().map_err(classify::ours(doing))
+        found.iter().map(read::record).collect::<Result<_, _>>().map_err(classify::ours(doing))
     }
 
     async fn count_messages(&self, filter: &MessageFilter) -> Result<u64, StoreError> {
@@ -172,7 +173,7 @@ impl OutboxStore for PostgresStore {
             .bind(event.carried_id())
             .bind(i64::from(event.limit));
         let found = self.run(doing, read).await?;
-        found.iter().map(record).collect::<Result<_, _>>().map_err(classify::ours(doing))
+        found.iter().map(read::record).collect::<Result<_, _>>().map_err(classify::ours(doing))
     }
 
     async fn message_payload(&self, id: Uuid) -> Result<Option<Bytes>, StoreError> {
@@ -187,7 +188,7 @@ impl OutboxStore for PostgresStore {
         let doing = "read the attempts of a message";
         let read = self.query(include_str!("sql/outbox_attempts.sql")).bind(id);
         let found = self.run(doing, read).await?;
-        found.iter().map(attempt).collect::<Result<_, _>>().map_err(classify::ours(doing))
+        found.iter().map(read::attempt).collect::<Result<_, _>>().map_err(classify::ours(doing))
     }
 
     async fn revive_messages(&self, ids: &[Uuid]) -> Result<u64, StoreError> {
@@ -327,98 +328,6 @@ fn filtered<'q>(sql: &'static str, filter: &'q MessageFilter) -> Query<'q> {
         .bind(states.map(|states| states.iter().map(|state| state.as_str()).collect::<Vec<_>>()))
         .bind(&filter.aggregate_id)
         .bind(&filter.ids)
-}
-
-fn claimed(found: &[PgRow]) -> Result<Claimed, sqlx::Error> {
-    let mut claimed = Claimed::default();
-    for row in found {
-        claimed.parked = usize::try_from(row.try_get::<i64, _>("parked")?).unwrap_or(usize::MAX);
-        claimed.expired = row.try_get::<i64, _>("expired")?.unsigned_abs();
-        let Some(id) = row.try_get::<Option<Uuid>, _>("id")? else { continue };
-        claimed.messages.push(Message {
-            id,
-            aggregate_id: row.try_get("aggregate_id")?,
-            event_type: row.try_get("event_type")?,
-            content_type: row.try_get("content_type")?,
-            headers: headers(row)?,
-            payload: row.try_get::<Vec<u8>, _>("payload")?.into(),
-            traceparent: row.try_get("traceparent")?,
-            hops: row.try_get::<i16, _>("hops")?.unsigned_abs(),
-            attempts: row.try_get::<i32, _>("attempts")?.unsigned_abs(),
-            age: Duration::try_from_secs_f64(row.try_get("age")?).unwrap_or_default(),
-        });
-    }
-    Ok(claimed)
-}
-
-fn destination_state(row: &PgRow) -> Result<DestinationState, sqlx::Error> {
-    Ok(DestinationState {
-        name: row.try_get("name")?,
-        paused_at: row.try_get("paused_at")?,
-        pause_reason: row.try_get("pause_reason")?,
-        open_for: Duration::try_from_secs_f64(row.try_get::<Option<f64>, _>("open_for")?.unwrap_or_default())
-            .unwrap_or_default(),
-        open_reason: row.try_get("open_reason")?,
-    })
-}
-
-fn backlog(row: &PgRow) -> Result<Backlog, sqlx::Error> {
-    let age = |column: &str| -> Result<Duration, sqlx::Error> {
-        let seconds = row.try_get::<Option<f64>, _>(column)?.unwrap_or_default();
-        Ok(Duration::try_from_secs_f64(seconds).unwrap_or_default())
-    };
-    Ok(Backlog {
-        destination: row.try_get("destination")?,
-        unsent: row.try_get::<i64, _>("unsent")?.unsigned_abs(),
-        dead: row.try_get::<i64, _>("dead")?.unsigned_abs(),
-        oldest: age("oldest")?,
-        age_p95: age("age_p95")?,
-    })
-}
-
-fn record(row: &PgRow) -> Result<MessageRecord, sqlx::Error> {
-    let status: Option<i16> = row.try_get("last_status")?;
-    Ok(MessageRecord {
-        id: row.try_get("id")?,
-        destination: row.try_get("destination")?,
-        aggregate_id: row.try_get("aggregate_id")?,
-        sequence: row.try_get("sequence")?,
-        event_type: row.try_get("event_type")?,
-        content_type: row.try_get("content_type")?,
-        headers: headers(row)?,
-        traceparent: row.try_get("traceparent")?,
-        hops: row.try_get::<i16, _>("hops")?.unsigned_abs(),
-        created_at: row.try_get("created_at")?,
-        state: MessageState::parse(row.try_get("state")?).ok_or_else(|| unreadable("a state"))?,
-        next_attempt_at: row.try_get("next_attempt_at")?,
-        attempts: row.try_get::<i32, _>("attempts")?.unsigned_abs(),
-        leased_until: row.try_get("leased_until")?,
-        sent_at: row.try_get("sent_at")?,
-        dead_at: row.try_get("dead_at")?,
-        last_status: status.map(i16::unsigned_abs),
-        last_error: row.try_get("last_error")?,
-        answer_bytes: row.try_get::<Option<i64>, _>("answer_bytes")?.map(i64::unsigned_abs),
-        payload_bytes: row.try_get::<i64, _>("payload_bytes")?.unsigned_abs(),
-    })
-}
-
-fn attempt(row: &PgRow) -> Result<AttemptRecord, sqlx::Error> {
-    let status: Option<i16> = row.try_get("status")?;
-    Ok(AttemptRecord {
-        attempt: row.try_get::<i32, _>("attempt")?.unsigned_abs(),
-        ended_at: row.try_get("ended_at")?,
-        latency: Duration::from_micros(row.try_get::<i64, _>("latency_us")?.unsigned_abs()),
-        status: status.map(i16::unsigned_abs),
-        error: row.try_get("error")?,
-        answer: row.try_get::<Vec<u8>, _>("answer")?.into(),
-        answer_bytes: row.try_get::<i64, _>("answer_bytes")?.unsigned_abs(),
-    })
-}
-
-fn headers(row: &PgRow) -> Result<Vec<(String, String)>, sqlx::Error> {
-    let sqlx::types::Json(headers): sqlx::types::Json<Box<serde_json::value::RawValue>> =
-        row.try_get("headers")?;
-    Ok(read_headers(headers.get()))
 }
 
 fn hops(hops: u16) -> i16 {

@@ -4,6 +4,8 @@
 //! are in the way, and several statements are as good as one. Nothing wakes who waits in another
 //! process: relays there poll.
 
+mod read;
+
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,16 +16,15 @@ use sqlx::Row;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use uuid::Uuid;
-use uuid::fmt::Hyphenated;
 
-use super::rows::{json, micros, time, time_or_none, unreadable};
+use super::rows::{json, micros, time};
 use super::writer::Lease as Writing;
 use super::{SqliteStore, classify, connect};
 use crate::store::StoreError;
 use crate::store::outbox::{
     AttemptRecord, Backlog, ClaimRequest, Claimed, DestinationState, Lease, Message, MessageFilter,
     MessageRecord, MessageState, NewMessage, OriginFilter, OutboxHints, OutboxStore, Settled, Settlement,
-    older_than_p95, read_headers,
+    older_than_p95,
 };
 
 type Statement<'q> = Query<'q, sqlx::Sqlite, SqliteArguments>;
@@ -58,7 +59,11 @@ impl OutboxStore for SqliteStore {
         let extend = sqlx::query(include_str!("sql/extend_leases.sql")).bind(leases(held)).bind(until);
         let extended = writing.fetch(doing, extend).await?;
         writing.commit().await?;
-        extended.iter().map(|row| uuid(row, "id")).collect::<Result<_, _>>().map_err(classify::ours(doing))
+        extended
+            .iter()
+            .map(|row| read::uuid(row, "id"))
+            .collect::<Result<_, _>>()
+            .map_err(classify::ours(doing))
     }
 
     async fn settle_messages(&self, settlements: &[Settlement]) -> Result<Settled, StoreError> {
@@ -90,8 +95,8 @@ impl OutboxStore for SqliteStore {
         let doing = "read the state of destinations";
         let now = self.clock.now();
         let found = self.read(doing, sqlx::query(include_str!("sql/destination_states.sql"))).await?;
-        let read = |row| destination_state(row, now);
-        found.iter().map(read).collect::<Result<_, _>>().map_err(classify::ours(doing))
+        let state = |row| read::destination_state(row, now);
+        found.iter().map(state).collect::<Result<_, _>>().map_err(classify::ours(doing))
     }
 
     async fn pause_destination(&self, name: &str, reason: &str) -> Result<(), StoreError> {
@@ -122,7 +127,7 @@ impl OutboxStore for SqliteStore {
         let doing = "count the outbox";
         let now = self.clock.now();
         let found = self.read(doing, sqlx::query(include_str!("sql/backlog.sql"))).await?;
-        let backlog: Result<Vec<_>, _> = found.iter().map(|row| backlog(row, now)).collect();
+        let backlog: Result<Vec<_>, _> = found.iter().map(|row| read::backlog(row, now)).collect();
         let mut backlog = backlog.map_err(classify::ours(doing))?;
         // Differs from PostgreSQL, whose one statement does all: here a row cannot say how far to read.
         for waits in backlog.iter_mut().filter(|waits| waits.unsent > 0) {
@@ -136,7 +141,7 @@ impl OutboxStore for SqliteStore {
         let read =
             filtered(include_str!("sql/outbox_messages.sql"), filter).bind(filter.after).bind(filter.limit);
         let found = self.read(doing, read).await?;
-        found.iter().map(record).collect::<Result<_, _>>().map_err(classify::ours(doing))
+        found.iter().map(read::record).collect::<Result<_, _>>().map_err(classify::ours(doing))
     }
 
     async fn count_messages(&self, filter: &MessageFilter) -> Result<u64, StoreError> {
@@ -157,7 +162,7 @@ impl OutboxStore for SqliteStore {
             .bind(event.carried_id())
             .bind(event.limit);
         let found = self.read(doing, read).await?;
-        found.iter().map(record).collect::<Result<_, _>>().map_err(classify::ours(doing))
+        found.iter().map(read::record).collect::<Result<_, _>>().map_err(classify::ours(doing))
     }
 
     async fn message_payload(&self, id: Uuid) -> Result<Option<Bytes>, StoreError> {
@@ -172,7 +177,7 @@ impl OutboxStore for SqliteStore {
         let doing = "read the attempts of a message";
         let read = sqlx::query(include_str!("sql/outbox_attempts.sql")).bind(id.hyphenated());
         let found = self.read(doing, read).await?;
-        found.iter().map(attempt).collect::<Result<_, _>>().map_err(classify::ours(doing))
+        found.iter().map(read::attempt).collect::<Result<_, _>>().map_err(classify::ours(doing))
     }
 
     async fn revive_messages(&self, ids: &[Uuid]) -> Result<u64, StoreError> {
@@ -189,7 +194,7 @@ impl OutboxStore for SqliteStore {
         let discard = sqlx::query(include_str!("sql/discard_messages.sql")).bind(texts(ids)).bind(now);
         let gone = writing.fetch(DOING, discard).await?;
         let ids: Vec<Uuid> =
-            gone.iter().map(|row| uuid(row, "id")).collect::<Result<_, _>>().map_err(&ours)?;
+            gone.iter().map(|row| read::uuid(row, "id")).collect::<Result<_, _>>().map_err(&ours)?;
         let attempts = sqlx::query(include_str!("sql/discard_attempts.sql")).bind(texts(&ids));
         writing.execute(DOING, attempts).await?;
         let freed = gone.iter().map(freed).collect::<Result<Vec<_>, _>>().map_err(ours)?;
@@ -267,7 +272,8 @@ async fn claim(store: &SqliteStore, request: &ClaimRequest<'_>) -> Result<Claime
             .bind(request.token.hyphenated())
             .bind(after(now, request.lease));
         let taken = writing.fetch(CLAIMING, take).await?;
-        let mut messages: Vec<(i64, Message)> = taken.iter().filter_map(|row| readable(row, now)).collect();
+        let mut messages: Vec<(i64, Message)> =
+            taken.iter().filter_map(|row| read::readable(row, now)).collect();
         messages.sort_by_key(|(sequence, _)| *sequence);
         claimed.messages = messages.into_iter().map(|(_, message)| message).collect();
     }
@@ -286,7 +292,7 @@ async fn settle(store: &SqliteStore, settlements: &[Settlement]) -> Result<Settl
     let mut settled = Settled::default();
     let (mut notes, mut freed) = (Vec::new(), Vec::new());
     for row in &rows {
-        let id = uuid(row, "id").map_err(&ours)?;
+        let id = read::uuid(row, "id").map_err(&ours)?;
         let attempt: u32 = row.try_get("attempts").map_err(&ours)?;
         let state = MessageState::parse(row.try_get("state").map_err(&ours)?);
         // Not a result that came too late of whoever held it before.
@@ -383,104 +389,6 @@ fn filtered<'q>(sql: &'static str, filter: &'q MessageFilter) -> Statement<'q> {
         .bind(states.map(|states| json(&states.iter().map(|state| state.as_str()).collect::<Vec<_>>())))
         .bind(&filter.aggregate_id)
         .bind(filter.ids.as_deref().map(texts))
-}
-
-/// `None`: it is left to its lease, so that it holds no other message back. SQLite keeps any bytes as text.
-fn readable(row: &SqliteRow, now: DateTime<Utc>) -> Option<(i64, Message)> {
-    let read = message(row, now);
-    if let Err(error) = &read {
-        let sequence = row.try_get::<i64, _>("sequence").unwrap_or_default();
-        tracing::error!(%error, sequence, "a message of the outbox cannot be read; correct its row, or delete it");
-    }
-    read.ok()
-}
-
-fn message(row: &SqliteRow, now: DateTime<Utc>) -> Result<(i64, Message), sqlx::Error> {
-    let message = Message {
-        id: uuid(row, "id")?,
-        aggregate_id: row.try_get("aggregate_id")?,
-        event_type: row.try_get("event_type")?,
-        content_type: row.try_get("content_type")?,
-        headers: headers(row)?,
-        payload: row.try_get::<Vec<u8>, _>("payload")?.into(),
-        traceparent: row.try_get("traceparent")?,
-        hops: hops(row)?,
-        attempts: row.try_get("attempts")?,
-        age: (now - time(row, "created_at")?).to_std().unwrap_or_default(),
-    };
-    Ok((row.try_get("sequence")?, message))
-}
-
-fn destination_state(row: &SqliteRow, now: DateTime<Utc>) -> Result<DestinationState, sqlx::Error> {
-    let open_for = time_or_none(row, "open_until")?.and_then(|until| (until - now).to_std().ok());
-    Ok(DestinationState {
-        name: row.try_get("name")?,
-        paused_at: time_or_none(row, "paused_at")?,
-        pause_reason: row.try_get("pause_reason")?,
-        open_for: open_for.unwrap_or_default(),
-        open_reason: row.try_get("open_reason")?,
-    })
-}
-
-fn backlog(row: &SqliteRow, now: DateTime<Utc>) -> Result<Backlog, sqlx::Error> {
-    let oldest = time_or_none(row, "oldest")?.and_then(|created| (now - created).to_std().ok());
-    Ok(Backlog {
-        destination: row.try_get("destination")?,
-        unsent: row.try_get::<i64, _>("unsent")?.unsigned_abs(),
-        dead: row.try_get::<i64, _>("dead")?.unsigned_abs(),
-        oldest: oldest.unwrap_or_default(),
-        age_p95: Duration::ZERO,
-    })
-}
-
-fn record(row: &SqliteRow) -> Result<MessageRecord, sqlx::Error> {
-    Ok(MessageRecord {
-        id: uuid(row, "id")?,
-        destination: row.try_get("destination")?,
-        aggregate_id: row.try_get("aggregate_id")?,
-        sequence: row.try_get("sequence")?,
-        event_type: row.try_get("event_type")?,
-        content_type: row.try_get("content_type")?,
-        headers: headers(row)?,
-        traceparent: row.try_get("traceparent")?,
-        hops: hops(row)?,
-        created_at: time(row, "created_at")?,
-        state: MessageState::parse(row.try_get("state")?).ok_or_else(|| unreadable("a state"))?,
-        next_attempt_at: time(row, "next_attempt_at")?,
-        attempts: row.try_get("attempts")?,
-        leased_until: time_or_none(row, "leased_until")?,
-        sent_at: time_or_none(row, "sent_at")?,
-        dead_at: time_or_none(row, "dead_at")?,
-        last_status: row.try_get("last_status")?,
-        last_error: row.try_get("last_error")?,
-        answer_bytes: row.try_get::<Option<i64>, _>("answer_bytes")?.map(i64::unsigned_abs),
-        payload_bytes: row.try_get::<i64, _>("payload_bytes")?.unsigned_abs(),
-    })
-}
-
-fn attempt(row: &SqliteRow) -> Result<AttemptRecord, sqlx::Error> {
-    Ok(AttemptRecord {
-        attempt: row.try_get("attempt")?,
-        ended_at: time(row, "ended_at")?,
-        latency: Duration::from_micros(row.try_get::<i64, _>("latency_us")?.unsigned_abs()),
-        status: row.try_get("status")?,
-        error: row.try_get("error")?,
-        answer: row.try_get::<Vec<u8>, _>("answer")?.into(),
-        answer_bytes: row.try_get::<i64, _>("answer_bytes")?.unsigned_abs(),
-    })
-}
-
-fn headers(row: &SqliteRow) -> Result<Vec<(String, String)>, sqlx::Error> {
-    Ok(read_headers(row.try_get("headers")?))
-}
-
-/// Who writes more means a message that has come a long way.
-fn hops(row: &SqliteRow) -> Result<u16, sqlx::Error> {
-    row.try_get::<i64, _>("hops").map(|hops| u16::try_from(hops).unwrap_or(u16::MAX))
-}
-
-fn uuid(row: &SqliteRow, column: &str) -> Result<Uuid, sqlx::Error> {
-    row.try_get::<Hyphenated, _>(column).map(Hyphenated::into_uuid)
 }
 
 fn after(now: DateTime<Utc>, pause: Duration) -> i64 {

@@ -162,6 +162,24 @@ on_both_stores! {
         assert!(reasons[0].contains("given up after 3 attempts"), "{reasons:?}");
     }
 
+    async fn a_message_of_many_of_which_one_goes_on_failing_is_given_up(backend: Backend) {
+        let Some(broker) = Broker::shared(Kind::RabbitMq) else { return };
+        let rabbit = Rabbit::connect(&broker.url).await;
+        let queue = unique();
+        rabbit.queue(&queue).await;
+        let more = "max_attempts = 3\nitems = \"/items\"\nevent_id = \"body:/id\"\nevent_type = \"body:/type\"";
+        let source = from_queue(&broker.url, &queue, more)
+            + "[[source.handler]]\non = [\"broken\"]\nsql = \"INSERT INTO missing_table SELECT id FROM event\"\n";
+        let app = Setup::new(backend).sources(&source).start().await;
+        let item = |id: &str, kind: &str| format!(r#"{{"id":"{id}","type":"{kind}","data":{{"amount":1}}}}"#);
+        let body = format!(r#"{{"items":[{},{}]}}"#, item("evt_1", "paid"), item("evt_2", "broken"));
+        rabbit.publish(&queue, "msg_1", &body).await;
+        wait_until_empty(&app, broker, &queue).await;
+        let letters = table(backend, "dead_letters");
+        let reasons = app.database.column(&format!("SELECT reason FROM {letters}")).await;
+        assert!(!reasons.is_empty() && reasons.iter().all(|r| r.contains("given up after 3 attempts")), "{reasons:?}");
+    }
+
     async fn a_process_killed_while_it_consumes_doubles_and_loses_nothing(backend: Backend) {
         let Some(broker) = Broker::shared(Kind::RabbitMq) else { return };
         let rabbit = Rabbit::connect(&broker.url).await;
