@@ -9,6 +9,7 @@ use chrono::DateTime;
 use criterion::{Criterion, criterion_group, criterion_main};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use hooklatch::event::RawRequest;
+use hooklatch::raw_headers::RawHeaders;
 use hooklatch::secret::Secret;
 use hooklatch::signature::{Preset, Verifier, VerifyConfig, generate};
 
@@ -42,9 +43,9 @@ fn verification(criterion: &mut Criterion) {
             Verifier::new(&config, vec![Secret::new(secret.expose())]).expect("a valid configuration");
         let signed =
             verifier.sign_request("POST", TARGET, &body(preset.scheme), "msg_1", now).expect("signs");
-        let mut headers: Vec<_> =
-            (0..10).map(|n| (format!("x-other-{n}"), Bytes::from_static(b"of a usual length"))).collect();
-        headers.extend(signed.headers.into_iter().map(|(name, value)| (name, Bytes::from(value))));
+        let mut headers: RawHeaders =
+            (0..10).map(|n| (format!("x-other-{n}"), "of a usual length")).collect();
+        headers.extend(signed.headers);
         let request = RawRequest { target: signed.target.into(), headers, body: Bytes::from(signed.body) };
         verifier.verify("POST", &request, now).expect("what is measured is an acceptance");
         group

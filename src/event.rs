@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::json_scan::JsonStr;
+use crate::raw_headers::RawHeaders;
 use crate::source::Source;
 
 /// Longest event id accepted, in bytes. Well under PostgreSQL's 2704-byte limit of a btree entry,
@@ -166,15 +167,14 @@ pub struct BodyGuard {
 pub struct RawRequest {
     /// Path and query, as sent.
     pub target: Arc<str>,
-    /// Lower-case name and value, in order of arrival. Values may be any bytes HTTP allows.
-    pub headers: Vec<(String, Bytes)>,
+    pub headers: RawHeaders,
     pub body: Bytes,
 }
 
 impl RawRequest {
     /// The values of the header `name` (lower case), in order of arrival.
-    pub fn header_values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-        self.headers.iter().filter(move |(n, _)| n == name).map(|(_, v)| v.as_ref())
+    pub fn header_values<'r>(&'r self, name: &str) -> impl Iterator<Item = &'r [u8]> {
+        self.headers.values(name)
     }
 }
 

@@ -21,6 +21,7 @@ pub mod lifecycle;
 pub mod outbox;
 pub mod problem;
 pub mod pruner;
+pub mod raw_headers;
 pub mod reload;
 pub mod reply;
 pub mod secret;

@@ -17,6 +17,7 @@ use super::QueueSpec;
 use super::queue::{Queue, Receipt, Subscription, Taken};
 use crate::broker::{BrokerSpec, amqp};
 use crate::event::RawRequest;
+use crate::raw_headers::RawHeaders;
 
 /// A queue of a RabbitMQ.
 pub(super) struct AmqpQueue {
@@ -154,11 +155,7 @@ impl Receipt for AmqpReceipt {
 }
 
 /// Properties first: a header of the same name is left out.
-fn headers(
-    properties: &BasicProperties,
-    routing_key: &ShortString,
-    exchange: &ShortString,
-) -> Vec<(String, Bytes)> {
+fn headers(properties: &BasicProperties, routing_key: &ShortString, exchange: &ShortString) -> RawHeaders {
     let said = [
         ("content-type", properties.content_type()),
         ("content-encoding", properties.content_encoding()),
@@ -169,19 +166,17 @@ fn headers(
         ("routing-key", &Some(routing_key.clone())),
         ("exchange", &Some(exchange.clone())),
     ];
-    let mut headers: Vec<(String, Bytes)> = said
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), Bytes::from(value.as_ref()?.to_string()))))
-        .collect();
+    let mut headers: RawHeaders =
+        said.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?.as_str()))).collect();
     if let Some(timestamp) = properties.timestamp() {
-        headers.push(("timestamp".to_owned(), Bytes::from(timestamp.to_string())));
+        headers.push("timestamp", timestamp.to_string());
     }
     for (name, value) in properties.headers().iter().flat_map(FieldTable::inner) {
         let name = name.as_str().to_ascii_lowercase();
         if let Some(value) = text(value)
-            && !headers.iter().any(|(known, _)| *known == name)
+            && !headers.contains(&name)
         {
-            headers.push((name, value));
+            headers.push(name, value);
         }
     }
     headers
@@ -229,6 +224,6 @@ mod tests {
             ("x-tenant", "a"),
             ("x-count", "7"),
         ];
-        assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), Bytes::from(value))));
+        assert_eq!(headers, expected.into_iter().collect());
     }
 }

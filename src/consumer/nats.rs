@@ -13,7 +13,6 @@ use async_nats::jetstream::consumer::{AckPolicy, PullConsumer};
 use async_nats::jetstream::message::AckKind;
 use async_nats::jetstream::{self};
 use async_trait::async_trait;
-use bytes::Bytes;
 use futures_util::StreamExt as _;
 
 use super::QueueSpec;
@@ -21,6 +20,7 @@ use super::queue::{Queue, Receipt, Subscription, Taken};
 use crate::broker::{BrokerSpec, nats, root_cause};
 use crate::event::RawRequest;
 use crate::outbox::labels::EVENT_TYPE_HEADER;
+use crate::raw_headers::RawHeaders;
 
 /// After so long without a word a message comes again, to whoever asks.
 const ACK_WAIT: Duration = Duration::from_secs(30);
@@ -170,22 +170,23 @@ impl Receipt for NatsReceipt {
 }
 
 /// The id first: a header of the same name is left out. Of several values of one header the first counts.
-fn headers(message: &async_nats::Message) -> Vec<(String, Bytes)> {
-    let mut headers = vec![("subject".to_owned(), Bytes::from(message.subject.to_string()))];
+fn headers(message: &async_nats::Message) -> RawHeaders {
+    let mut headers = RawHeaders::new();
+    headers.push("subject", message.subject.as_str());
     let Some(theirs) = &message.headers else { return headers };
     for (ours, value) in
         [("message-id", theirs.get(NATS_MESSAGE_ID)), ("message-type", theirs.get(EVENT_TYPE_HEADER))]
     {
         if let Some(value) = value {
-            headers.push((ours.to_owned(), Bytes::copy_from_slice(value.as_str().as_bytes())));
+            headers.push(ours, value.as_str());
         }
     }
     for (name, values) in theirs.iter() {
         let name = name.to_string().to_ascii_lowercase();
         if let Some(value) = values.first()
-            && !headers.iter().any(|(known, _)| *known == name)
+            && !headers.contains(&name)
         {
-            headers.push((name, Bytes::copy_from_slice(value.as_str().as_bytes())));
+            headers.push(name, value.as_str());
         }
     }
     headers

@@ -148,7 +148,7 @@ async fn rest(failures: u32, session: &CancellationToken) -> bool {
 /// What stands for a message in which no event was found. The same bytes get the same name.
 fn nameless(source: &Source, request: &RawRequest) -> Event {
     let mut hash = Sha256::new();
-    for (name, value) in &request.headers {
+    for (name, value) in request.headers.iter() {
         hash.update(name.as_bytes());
         hash.update(value);
     }

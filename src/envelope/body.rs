@@ -134,11 +134,12 @@ fn hex_digit(byte: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::raw_headers::RawHeaders;
 
     fn request(content_type: &str, body: &'static [u8]) -> RawRequest {
         RawRequest {
             target: "/hooks/x".into(),
-            headers: vec![("content-type".into(), Bytes::copy_from_slice(content_type.as_bytes()))],
+            headers: RawHeaders::from_iter([("content-type", content_type)]),
             body: Bytes::from_static(body),
         }
     }
@@ -200,7 +201,7 @@ mod tests {
     fn only_identity_is_an_encoding() {
         let with = |encoding: &'static str| {
             let mut request = request("", b"{}");
-            request.headers.push(("content-encoding".into(), Bytes::from_static(encoding.as_bytes())));
+            request.headers.push("content-encoding", encoding);
             json_text(&request, "payload", false)
         };
         for plain in ["identity", "Identity", "", "identity, identity"] {

@@ -112,7 +112,7 @@ mod tests {
     fn request(keys: &[&[u8]]) -> RawRequest {
         RawRequest {
             target: "/hooks/x".into(),
-            headers: keys.iter().map(|key| (HEADER.into(), Bytes::copy_from_slice(key))).collect(),
+            headers: keys.iter().map(|key| (HEADER, key)).collect(),
             body: Bytes::new(),
         }
     }

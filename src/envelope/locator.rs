@@ -131,7 +131,7 @@ impl Locator {
         match self {
             Self::Body(pointer) => scalar(pointer.find(event).ok_or(Fault::Missing)?),
             Self::Header(name) => {
-                let mut values = request.headers.iter().filter(|(n, _)| n == name).map(|(_, value)| value);
+                let mut values = request.header_values(name);
                 let value = values.next().ok_or(Fault::Missing)?;
                 if values.next().is_some() {
                     return Err(Fault::Invalid("was sent twice"));

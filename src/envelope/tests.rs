@@ -6,13 +6,18 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::problem::Problem;
+use crate::raw_headers::RawHeaders;
 
 fn request(body: &[u8]) -> RawRequest {
-    RawRequest { target: "/hooks/shop".into(), headers: Vec::new(), body: Bytes::copy_from_slice(body) }
+    RawRequest {
+        target: "/hooks/shop".into(),
+        headers: RawHeaders::new(),
+        body: Bytes::copy_from_slice(body),
+    }
 }
 
 fn with_header(mut request: RawRequest, name: &str, value: &[u8]) -> RawRequest {
-    request.headers.push((name.into(), Bytes::copy_from_slice(value)));
+    request.headers.push(name, value);
     request
 }
 

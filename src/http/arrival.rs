@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::clock::{self, Clock};
 use crate::event::RawRequest;
+use crate::raw_headers::RawHeaders;
 use crate::tls::ClientCertificate;
 
 /// When and from where a request came, and the name it has from now on.
@@ -52,23 +53,17 @@ pub(super) fn raw_request(request: &HttpRequest, body: Bytes) -> RawRequest {
     RawRequest { target: Arc::from(target), headers: raw_headers(request.headers()), body }
 }
 
-/// All values share one buffer: a request has a dozen of them, and this is on everyone's way.
-fn raw_headers(headers: &HeaderMap) -> Vec<(String, Bytes)> {
-    let mut values = Vec::with_capacity(headers.iter().map(|(_, value)| value.len()).sum());
-    for (_, value) in headers {
-        values.extend_from_slice(value.as_bytes());
+fn raw_headers(headers: &HeaderMap) -> RawHeaders {
+    let (mut names, mut values) = (0, 0);
+    for (name, value) in headers {
+        names += name.as_str().len();
+        values += value.len();
     }
-    let values = Bytes::from(values);
-    let mut start = 0;
-    headers
-        .iter()
-        .map(|(name, value)| {
-            let end = start + value.len();
-            let value = values.slice(start..end);
-            start = end;
-            (name.as_str().to_owned(), value)
-        })
-        .collect()
+    let mut raw = RawHeaders::with_capacity(headers.len(), names, values);
+    for (name, value) in headers {
+        raw.push(name, value);
+    }
+    raw
 }
 
 #[cfg(test)]

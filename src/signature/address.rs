@@ -138,8 +138,7 @@ mod tests {
     }
 
     fn from(peer: &str, forwarded: &[&str]) -> (Option<IpAddr>, RawRequest) {
-        let headers =
-            forwarded.iter().map(|value| (FORWARDED_FOR.to_owned(), Bytes::from((*value).to_owned())));
+        let headers = forwarded.iter().map(|value| (FORWARDED_FOR, value));
         let request = RawRequest { target: "/".into(), headers: headers.collect(), body: Bytes::new() };
         (peer.parse().ok(), request)
     }

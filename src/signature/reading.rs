@@ -14,7 +14,7 @@ pub(super) fn entries(header: &str, separator: Option<u8>) -> impl Iterator<Item
 
 /// The value of a header that must be there once.
 pub(super) fn single<'r>(request: &'r RawRequest, name: &str) -> Result<&'r str, Refusal> {
-    let mut values = request.headers.iter().filter(|(n, _)| n == name).map(|(_, value)| value);
+    let mut values = request.header_values(name);
     let Some(value) = values.next() else {
         return Err(Refusal::MissingHeader { header: name.to_owned() });
     };

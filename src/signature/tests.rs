@@ -28,7 +28,7 @@ fn at(seconds: i64) -> DateTime<Utc> {
 fn request(headers: &[(&str, &[u8])], body: &[u8]) -> RawRequest {
     RawRequest {
         target: "/hooks/shop".into(),
-        headers: headers.iter().map(|(n, v)| ((*n).to_owned(), Bytes::copy_from_slice(v))).collect(),
+        headers: headers.iter().copied().collect(),
         body: Bytes::copy_from_slice(body),
     }
 }

@@ -154,6 +154,7 @@ mod tests {
 
     use super::*;
     use crate::event::{Delivery, Event, JsonText, RawRequest};
+    use crate::raw_headers::RawHeaders;
     use crate::signature::{Verifier, VerifyConfig};
     use crate::source::Source;
 
@@ -231,7 +232,11 @@ mod tests {
             is_batch: true,
             explicit_key: None,
             guard: None,
-            request: RawRequest { target: "/hooks/shop".into(), headers: Vec::new(), body: Bytes::new() },
+            request: RawRequest {
+                target: "/hooks/shop".into(),
+                headers: RawHeaders::new(),
+                body: Bytes::new(),
+            },
             received_at: chrono::DateTime::UNIX_EPOCH,
         }
     }

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::DeathCause;
 use crate::event::EventKey;
 use crate::inbox::outcome::{EventState, Outcome};
+use crate::raw_headers::RawHeaders;
 
 /// A dead letter, with the bytes as they came.
 #[derive(Clone, Debug)]
@@ -23,8 +24,7 @@ pub struct DeadLetter {
     pub reason: String,
     pub attempts: u32,
     pub target: String,
-    /// Lower-case name and value.
-    pub headers: Vec<(String, Bytes)>,
+    pub headers: RawHeaders,
     pub body: Bytes,
     pub received_at: DateTime<Utc>,
     pub died_at: DateTime<Utc>,

@@ -56,10 +56,9 @@ impl Vector {
     }
 
     fn request(&self) -> RawRequest {
-        let headers = self.headers.iter();
         RawRequest {
             target: self.target.as_str().into(),
-            headers: headers.map(|(name, value)| (name.clone(), Bytes::from(value.clone()))).collect(),
+            headers: self.headers.iter().map(|(name, value)| (name, value)).collect(),
             body: Bytes::from(self.body.clone()),
         }
     }

@@ -9,6 +9,7 @@ use tokio::io::AsyncReadExt as _;
 
 use crate::cli::Failure;
 use crate::event::RawRequest;
+use crate::raw_headers::RawHeaders;
 
 /// Largest file read: more than any receiver takes.
 const LARGEST_BYTES: u64 = 256 * 1024 * 1024;
@@ -45,7 +46,7 @@ fn parse(bytes: &Bytes) -> Result<Captured, &'static str> {
     // Some captures name the whole address.
     let target =
         target.split_once("://").map_or(target, |(_, rest)| rest.find('/').map_or("/", |at| &rest[at..]));
-    let mut headers = Vec::new();
+    let mut headers = RawHeaders::new();
     loop {
         let (text, next) = line(bytes, at).ok_or("has no empty line after its headers")?;
         at = next;
@@ -54,8 +55,7 @@ fn parse(bytes: &Bytes) -> Result<Captured, &'static str> {
         }
         let colon = text.iter().position(|byte| *byte == b':').ok_or("has a header without a colon")?;
         let name = std::str::from_utf8(&text[..colon]).map_err(|_| "has a header whose name is no text")?;
-        let value = bytes.slice_ref(text[colon + 1..].trim_ascii());
-        headers.push((name.trim().to_ascii_lowercase(), value));
+        headers.push(name.trim().to_ascii_lowercase(), text[colon + 1..].trim_ascii());
     }
     let request = RawRequest { target: target.into(), headers, body: bytes.slice(at..) };
     let remarks = remarks(&request);

@@ -9,6 +9,7 @@ use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 
 use crate::event::{EventKey, Fingerprint};
+use crate::raw_headers::RawHeaders;
 use crate::reply::Reply;
 use crate::store::KeyRef;
 
@@ -85,22 +86,22 @@ pub(super) fn read_shown_headers(text: Option<&str>) -> Result<Vec<(String, Stri
 
 /// Header names and values as text. A value may be any bytes: each stands as the character of its
 /// number (ISO 8859-1), so that none is lost and the usual ones can be read.
-pub(super) fn raw_headers(headers: &[(String, Bytes)]) -> String {
+pub(super) fn raw_headers(headers: &RawHeaders) -> String {
     let headers: Vec<(&str, String)> = headers
         .iter()
-        .map(|(name, value)| (name.as_str(), value.iter().map(|&byte| char::from(byte)).collect()))
+        .map(|(name, value)| (name, value.iter().map(|&byte| char::from(byte)).collect()))
         .collect();
     serde_json::to_string(&headers).expect("pairs of strings have a JSON form")
 }
 
 /// Reads what [`raw_headers`] wrote.
-pub(super) fn read_raw_headers(row: &PgRow) -> Result<Vec<(String, Bytes)>, sqlx::Error> {
+pub(super) fn read_raw_headers(row: &PgRow) -> Result<RawHeaders, sqlx::Error> {
     let Json::<Vec<(String, String)>>(headers) = row.try_get("headers")?;
     headers
         .into_iter()
         .map(|(name, value)| {
             let value: Result<Vec<u8>, _> = value.chars().map(u8::try_from).collect();
-            Ok((name, Bytes::from(value.map_err(|_| unreadable("a request's headers"))?)))
+            Ok((name, value.map_err(|_| unreadable("a request's headers"))?))
         })
         .collect()
 }

@@ -14,6 +14,7 @@ use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
 use crate::event::Fingerprint;
+use crate::raw_headers::RawHeaders;
 use crate::reply::Reply;
 
 /// The bits of a uuid of version 7 that follow its milliseconds.
@@ -83,23 +84,21 @@ pub(super) fn read_shown_headers(text: Option<&str>) -> Result<Vec<(String, Stri
 
 /// Header names and values as text. A value may be any bytes: each stands as the character of its
 /// number (ISO 8859-1), so that none is lost and the usual ones can be read.
-pub(super) fn raw_headers(headers: &[(String, Bytes)]) -> String {
-    let headers: Vec<(&str, String)> = headers
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.iter().map(|&b| char::from(b)).collect()))
-        .collect();
+pub(super) fn raw_headers(headers: &RawHeaders) -> String {
+    let headers: Vec<(&str, String)> =
+        headers.iter().map(|(name, value)| (name, value.iter().map(|&b| char::from(b)).collect())).collect();
     json(&headers)
 }
 
 /// Reads what [`raw_headers`] wrote.
-pub(super) fn read_raw_headers(text: &str) -> Result<Vec<(String, Bytes)>, sqlx::Error> {
+pub(super) fn read_raw_headers(text: &str) -> Result<RawHeaders, sqlx::Error> {
     let headers: Vec<(String, String)> =
         serde_json::from_str(text).map_err(|_| unreadable("a request's headers"))?;
     headers
         .into_iter()
         .map(|(name, value)| {
             let value: Result<Vec<u8>, _> = value.chars().map(u8::try_from).collect();
-            Ok((name, Bytes::from(value.map_err(|_| unreadable("a request's headers"))?)))
+            Ok((name, value.map_err(|_| unreadable("a request's headers"))?))
         })
         .collect()
 }
@@ -116,8 +115,7 @@ mod tests {
     #[test]
     fn header_values_of_any_bytes_come_back() {
         let every: Vec<u8> = (0..=255).collect();
-        let headers =
-            vec![("x-any".to_owned(), Bytes::from(every)), ("a".to_owned(), Bytes::from_static(b"b"))];
+        let headers: RawHeaders = [("x-any", &every[..]), ("a", b"b")].into_iter().collect();
         assert_eq!(read_raw_headers(&raw_headers(&headers)).expect("readable"), headers);
     }
 

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use hooklatch::config::SecretRef;
 use hooklatch::event::RawRequest;
+use hooklatch::raw_headers::RawHeaders;
 use hooklatch::reply::Reply;
 use hooklatch::secret::Secret;
 use hooklatch::signature::{Verifier, VerifyConfig};
@@ -22,10 +23,9 @@ fn verifier(scheme: &str, secret: &str) -> Verifier {
 fn ask(scheme: &str, secret: &str, body: &str, more: &[(&str, &str)]) -> Option<Reply> {
     let verifier = verifier(scheme, secret);
     let signed = verifier.sign_request("POST", "/", body.as_bytes(), "m-1", now()).expect("signs");
-    let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let headers = signed.headers.into_iter().chain(more).map(|(name, value)| (name, Bytes::from(value)));
-    let request =
-        RawRequest { target: "/".into(), headers: headers.collect(), body: Bytes::from(signed.body) };
+    let mut headers: RawHeaders = signed.headers.into_iter().collect();
+    headers.extend(more.iter().copied());
+    let request = RawRequest { target: "/".into(), headers, body: Bytes::from(signed.body) };
     let answer = verifier.handshake("POST", &request, now());
     let forged = RawRequest { body: Bytes::from(format!("{body} ")), ..request };
     assert_eq!(verifier.handshake("POST", &forged, now()), None, "{scheme}: a forged question");
@@ -33,7 +33,7 @@ fn ask(scheme: &str, secret: &str, body: &str, more: &[(&str, &str)]) -> Option<
 }
 
 fn get(scheme: &str, target: &str) -> Option<Reply> {
-    let request = RawRequest { target: target.into(), headers: Vec::new(), body: Bytes::new() };
+    let request = RawRequest { target: target.into(), headers: RawHeaders::new(), body: Bytes::new() };
     verifier(scheme, "secret").handshake("GET", &request, now())
 }
 
@@ -96,8 +96,8 @@ fn meta_shows_the_agreed_token_and_dropbox_needs_none() {
 #[test]
 fn cloudevents_are_allowed_to_come() {
     let ask = |headers: &[(&str, &str)]| {
-        let headers = headers.iter().map(|(n, v)| ((*n).to_owned(), Bytes::from((*v).to_owned())));
-        let request = RawRequest { target: "/".into(), headers: headers.collect(), body: Bytes::new() };
+        let headers = headers.iter().copied().collect();
+        let request = RawRequest { target: "/".into(), headers, body: Bytes::new() };
         verifier("cloudevents", "secret").handshake("OPTIONS", &request, now())
     };
     let reply =

@@ -65,14 +65,16 @@ fn delivery() -> RawRequest {
         ("paypal-cert-url", URL),
         ("paypal-auth-algo", "SHA256withRSA"),
     ];
-    let headers = headers.map(|(name, value)| (name.to_owned(), Bytes::from(value.trim().to_owned())));
-    RawRequest { target: "/".into(), headers: headers.to_vec(), body: Bytes::from(file("body.json")) }
+    let headers = headers.into_iter().map(|(name, value)| (name, value.trim())).collect();
+    RawRequest { target: "/".into(), headers, body: Bytes::from(file("body.json")) }
 }
 
 fn replaced(name: &str, value: &str) -> RawRequest {
     let mut request = delivery();
-    let header = request.headers.iter_mut().find(|(known, _)| known == name).expect("a header");
-    header.1 = Bytes::from(value.to_owned());
+    assert!(request.headers.contains(name), "{name}");
+    let headers = request.headers.iter();
+    request.headers =
+        headers.map(|(known, sent)| (known, if known == name { value.as_bytes() } else { sent })).collect();
     request
 }
 
@@ -170,7 +172,7 @@ fn a_delivery_can_be_made_with_the_private_key() {
     for (key, is_theirs) in [("paypal.key.pem", true), ("stranger.key.pem", false)] {
         let verifier = build(key);
         let headers = verifier.sign("POST", "/", b"{}", "msg-9", now()).expect("signs");
-        let headers = headers.into_iter().map(|(name, value)| (name, Bytes::from(value))).collect();
+        let headers = headers.into_iter().collect();
         let request = RawRequest { target: "/".into(), headers, body: Bytes::from_static(b"{}") };
         assert_eq!(verifier.verify("POST", &request, now()).is_ok(), is_theirs, "{key}");
     }

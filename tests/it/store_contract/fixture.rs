@@ -9,6 +9,7 @@ use hooklatch::clock::{self, Clock};
 use hooklatch::event::{Delivery, Event, EventKey, Fingerprint, JsonText, RawRequest};
 use hooklatch::handler::{HandlerBinding, SqlHandler, Step, TypeFilter};
 use hooklatch::inbox::outcome::EventState;
+use hooklatch::raw_headers::RawHeaders;
 use hooklatch::signature::{Verifier, VerifyConfig};
 use hooklatch::source::{HandlerMask, KeyPolicy, ReplayErrors, Source};
 use hooklatch::store::postgres::{PostgresOptions, PostgresStore, StatementCache};
@@ -197,7 +198,7 @@ pub(super) fn delivery(steps: Vec<Step>, events: Vec<Event>) -> Delivery {
         guard: None,
         request: RawRequest {
             target: "/hooks/shop?x=1".into(),
-            headers: vec![("content-type".into(), Bytes::from_static(b"application/json"))],
+            headers: RawHeaders::from_iter([("content-type", "application/json")]),
             body: Bytes::from_static(b"{}"),
         },
         received_at: Clock::system().now(),

@@ -98,7 +98,7 @@ pub(super) async fn a_body_whose_event_failed_may_come_again_under_any_id(dialec
     source.replay_guard = ReplayGuard::Body;
     let place = Locator::parse("header:x-id").expect("a place");
     source.envelope.event_id = Locators::new(vec![place]).expect("places");
-    letter.headers.push(("x-id".into(), Bytes::from_static(b"1")));
+    letter.headers.push("x-id", "1");
     let retried = inbox.retry(letter, Some(Arc::new(source))).await.expect("it can be read");
     assert_eq!(retried.outcome, Outcome::Duplicate);
     assert!(letters(&db).await.is_empty());

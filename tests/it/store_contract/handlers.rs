@@ -71,7 +71,7 @@ pub(super) async fn the_columns_of_event_are_what_was_sent(dialect: Dialect) {
         UNION ALL SELECT 'undated', coalesce(CAST(occurred_at AS text), type) FROM event WHERE ordinal = 1
         UNION ALL SELECT 'absent', coalesce(data ->> 'n', data ->> 'no', headers ->> 'no', '-') FROM event";
     let mut delivery = delivery(vec![sql(columns)], vec![undated, second]);
-    delivery.request.headers.push(("x-shop".into(), Bytes::from_static(b"north")));
+    delivery.request.headers.push("x-shop", "north");
     assert_eq!(told(&db.handle(&delivery, CHUNK).await), ["applied"; 2]);
 
     let text = async |place: &str| db.texts(&format!("SELECT text FROM seen WHERE place = '{place}'")).await;
