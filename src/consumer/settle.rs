@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::QueueSpec;
 use crate::clock;
 use crate::event::{Delivery, Event, EventKey, JsonText, RawRequest};
-use crate::http::{Arrival, Record, ServerState};
+use crate::http::{Arrival, Peer, Record, ServerState};
 use crate::inbox::UNREADABLE;
 use crate::inbox::outcome::{Answer, Outcome};
 use crate::outbox::backoff::{self, Backoff};
@@ -36,7 +36,7 @@ pub(super) struct Settler {
     spec: Arc<QueueSpec>,
     state: Arc<ServerState>,
     /// Where messages come from, for the ledger.
-    peer: Arc<str>,
+    peer: Peer,
 }
 
 /// A message as the inbox takes it.
@@ -48,7 +48,7 @@ enum Read {
 
 impl Settler {
     pub(super) fn new(spec: Arc<QueueSpec>, state: Arc<ServerState>) -> Self {
-        Self { peer: spec.broker.url.place().into(), spec, state }
+        Self { peer: Peer::named(&spec.broker.url.place()), spec, state }
     }
 
     pub(super) fn connected(&self, is_connected: bool) {
@@ -75,7 +75,7 @@ impl Settler {
                 }
                 return Settled::Left;
             };
-            let arrival = Arrival::from_peer(Some(Arc::clone(&self.peer)), &services.clock);
+            let arrival = Arrival::from_peer(Some(self.peer.clone()), &services.clock);
             let mut record = Record::open(arrival, source.clone());
             record.note_body(request.body.len());
             let (delivery, unreadable) = match self.read(&source, &request, &record) {

@@ -23,22 +23,41 @@ pub(crate) struct Arrival {
     pub(crate) id: Uuid,
     pub(crate) at: DateTime<Utc>,
     pub(super) started: Instant,
-    /// The address at the other end of the connection; behind a proxy, that is the proxy.
-    pub(super) peer: Option<Arc<str>>,
+    pub(super) peer: Option<Peer>,
 }
 
 impl Arrival {
     pub(super) fn now(request: &HttpRequest, clock: &Clock) -> Self {
-        Self::from_peer(request.peer_addr().map(|address| address.ip().to_string().into()), clock)
+        let known = request.conn_data::<Peer>().cloned();
+        Self::from_peer(known.or_else(|| request.peer_addr().map(|it| Peer::at(it.ip()))), clock)
     }
 
     /// Of a delivery that came in another way than by a request.
-    pub(crate) fn from_peer(peer: Option<Arc<str>>, clock: &Clock) -> Self {
+    pub(crate) fn from_peer(peer: Option<Peer>, clock: &Clock) -> Self {
         Self { id: clock::new_id(), at: clock.now(), started: Instant::now(), peer }
     }
 
     pub(super) fn peer_address(&self) -> Option<IpAddr> {
-        self.peer.as_deref()?.parse().ok()
+        self.peer.as_ref()?.address
+    }
+}
+
+/// The other end of the connection; behind a proxy, that is the proxy. Written down once a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    address: Option<IpAddr>,
+    /// As the ledger names it.
+    pub(super) name: Arc<str>,
+}
+
+impl Peer {
+    pub(super) fn at(address: IpAddr) -> Self {
+        Self { address: Some(address), name: address.to_string().into() }
+    }
+
+    /// One that is not known by an address.
+    pub(crate) fn named(name: &str) -> Self {
+        Self { address: None, name: name.into() }
     }
 }
 

@@ -17,10 +17,11 @@ use crate::http::outlive::outlive;
 use crate::http::question;
 use crate::http::record::{self, Record};
 use crate::http::state::ServerState;
+use crate::inbox::HandedOver;
 use crate::inbox::outcome::{Answer, Outcome};
 use crate::problem::Problem;
 use crate::reply::Reply;
-use crate::signature::{self, Contract};
+use crate::signature;
 use crate::source::{Intake, Source};
 
 /// The method of every delivery: verified and fingerprinted with it.
@@ -79,27 +80,33 @@ async fn ingest(
         return answer;
     };
     let mut record = Record::open(arrival, Arc::clone(&source));
-    let contract = source.verifier.contract();
-    match admit(request, payload, source, state, &mut record).await {
-        Ok(Admitted::Delivery { delivery, memory }) => {
-            let settled = settle(Data::clone(state), delivery, memory, contract, record);
-            outlive(&state.services.runtime, settled).await
-        }
+    // In a piece of memory of its own: one for all would be larger than what an allocator has at hand.
+    let admitted = Box::pin(admit(request, payload, source, state, &mut record)).await;
+    let step = match admitted {
+        Ok(Admitted::Delivery { delivery, memory }) => deliver(delivery, memory, record, state),
         Ok(Admitted::Question(reply)) => {
             let answer = question::answered(reply);
             record.close(&answer, &state.services);
-            answer
+            Step::Answered(answer)
         }
-        Err(refused) => {
-            let answer = contract::in_its_words(Answer::from(refused), &contract);
-            if matches!(answer.outcome, Outcome::Unverified | Outcome::Malformed) {
-                record.note_refused(request.headers());
-            }
-            record.close(&answer, &state.services);
+        Err(refused) => Step::Refused(refuse(refused, record, request, state)),
+    };
+    match step {
+        Step::Answered(answer) => answer,
+        Step::Waits(settled) => settled.await,
+        Step::Refused(answer) => {
             body::discard_rest(payload, request.headers()).await;
             answer
         }
     }
+}
+
+/// How a delivery goes on.
+enum Step<Settled> {
+    Answered(Answer),
+    Waits(Settled),
+    /// And nobody has read its body, perhaps.
+    Refused(Answer),
 }
 
 /// Everything that is checked before the inbox, cheapest first. Notes on the way what is known.
@@ -153,6 +160,7 @@ async fn admit(
 }
 
 /// What was verified.
+#[expect(clippy::large_enum_variant, reason = "there is one to a request, for a moment")]
 enum Admitted {
     /// It may go to the inbox. With the memory its body holds.
     Delivery { delivery: Delivery, memory: Reservation },
@@ -160,17 +168,40 @@ enum Admitted {
     Question(Reply),
 }
 
-/// Hands the delivery over and notes what became of it, whether or not the sender still waits.
-async fn settle(
-    state: Data<ServerState>,
+/// Hands the delivery over, and notes what becomes of it, whether or not the sender still waits.
+fn deliver(
     delivery: Delivery,
     memory: Reservation,
-    contract: Contract,
     record: Record,
-) -> Answer {
-    let answer = state.services.inbox.submit(delivery).await;
-    let answer = contract::in_its_words(answer, &contract);
-    drop(memory);
+    state: &Data<ServerState>,
+) -> Step<impl Future<Output = Answer> + use<>> {
+    match state.services.inbox.hand_over(delivery) {
+        HandedOver::Answered(answer) => Step::Answered(settled(answer, record, state)),
+        HandedOver::Waits(mut pending) => {
+            let state = Data::clone(state);
+            let runtime = state.services.runtime.clone();
+            Step::Waits(outlive(runtime, async move {
+                let answer = pending.answer().await;
+                drop(memory);
+                settled(answer, record, &state)
+            }))
+        }
+    }
+}
+
+/// The inbox has answered.
+fn settled(answer: Answer, record: Record, state: &ServerState) -> Answer {
+    let answer = contract::in_its_words(answer, &record.source().verifier.contract());
+    record.close(&answer, &state.services);
+    answer
+}
+
+/// The delivery does not get to the inbox.
+fn refuse(refused: Refused, mut record: Record, request: &HttpRequest, state: &ServerState) -> Answer {
+    let answer = contract::in_its_words(Answer::from(refused), &record.source().verifier.contract());
+    if matches!(answer.outcome, Outcome::Unverified | Outcome::Malformed) {
+        record.note_refused(request.headers());
+    }
     record.close(&answer, &state.services);
     answer
 }

@@ -30,7 +30,7 @@ use actix_web::{HttpRequest, HttpResponse};
 
 use answer::only;
 
-pub(crate) use arrival::Arrival;
+pub(crate) use arrival::{Arrival, Peer};
 pub use openapi::openapi;
 pub(crate) use record::Record;
 pub use server::{ServerSettings, Socket, Tls, admin_server, bind, public_server};

@@ -11,11 +11,11 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 
 /// Runs `work` to its end, here if the caller waits, else on `runtime`.
-pub(super) fn outlive<F>(runtime: &Handle, work: F) -> Outlive<F>
+pub(super) fn outlive<F>(runtime: Handle, work: F) -> Outlive<F>
 where
     F: Future + Send + 'static,
 {
-    Outlive { work: Some(Box::pin(work)), runtime: runtime.clone() }
+    Outlive { work: Some(Box::pin(work)), runtime }
 }
 
 pub(super) struct Outlive<F: Future + Send + 'static> {
@@ -55,14 +55,14 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_is_awaited_returns_its_output() {
-        assert_eq!(outlive(&Handle::current(), async { 7 }).await, 7);
+        assert_eq!(outlive(Handle::current(), async { 7 }).await, 7);
     }
 
     #[tokio::test]
     async fn work_goes_on_after_its_caller_has_gone() {
         let (go, gone) = oneshot::channel::<()>();
         let (done, finished) = oneshot::channel();
-        let mut work = Box::pin(outlive(&Handle::current(), async move {
+        let mut work = Box::pin(outlive(Handle::current(), async move {
             gone.await.expect("the test tells when to go on");
             done.send("settled").expect("the test waits");
         }));

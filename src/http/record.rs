@@ -52,6 +52,10 @@ impl Record {
         &self.arrival
     }
 
+    pub(super) fn source(&self) -> &Source {
+        &self.source
+    }
+
     pub(crate) fn note_body(&mut self, bytes: usize) {
         self.body_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     }
@@ -120,7 +124,7 @@ impl Record {
             status: answer.reply.status,
             duration,
             body_bytes: self.body_bytes,
-            peer: self.arrival.peer.clone(),
+            peer: self.arrival.peer.as_ref().map(|peer| Arc::clone(&peer.name)),
             reason: answer.reason.clone(),
             headers: self.headers.clone(),
         };

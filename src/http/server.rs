@@ -14,6 +14,7 @@ use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer, web};
 use tokio::net::TcpSocket;
 
+use crate::http::arrival::Peer;
 use crate::http::state::ServerState;
 use crate::http::{admin, admin_routes, public_routes};
 use crate::tls::{ClientCertificate, TlsListener};
@@ -122,12 +123,12 @@ pub fn public_server(
         .client_disconnect_timeout(settings.disconnect_timeout)
         .shutdown_timeout(settings.shutdown_timeout.as_secs())
         .tcp_nodelay(true)
+        .on_connect(know_client)
         .disable_signals();
     let server = match tls {
         None => server.listen(listener)?,
         Some(tls) => server
             .tls_handshake_timeout(tls.handshake_timeout)
-            .on_connect(keep_client_certificate)
             .listen_rustls_0_23(listener, tls.listener.server_config().map_err(io::Error::other)?)?,
     };
     Ok(server.run())
@@ -167,11 +168,19 @@ pub fn admin_server(
     Ok(server.run())
 }
 
-/// What the handshake told of the client is there for every request of the connection.
-fn keep_client_certificate(connection: &dyn Any, extensions: &mut Extensions) {
-    let Some(stream) = connection.downcast_ref::<TlsStream<TcpStream>>() else { return };
-    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    if let Some(certificate) = shown {
-        extensions.insert(Arc::new(ClientCertificate::read(certificate)));
+/// What is known of the client is there for every request of the connection.
+fn know_client(connection: &dyn Any, extensions: &mut Extensions) {
+    let stream = if let Some(stream) = connection.downcast_ref::<TlsStream<TcpStream>>() {
+        let (stream, handshake) = stream.get_ref();
+        let shown = handshake.peer_certificates().and_then(<[_]>::first);
+        if let Some(certificate) = shown {
+            extensions.insert(Arc::new(ClientCertificate::read(certificate)));
+        }
+        Some(stream)
+    } else {
+        connection.downcast_ref::<TcpStream>()
+    };
+    if let Some(Ok(address)) = stream.map(TcpStream::peer_addr) {
+        extensions.insert(Peer::at(address.ip()));
     }
 }

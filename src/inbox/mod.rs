@@ -1,9 +1,9 @@
 //! The inbox: deliveries in, answers out, each event applied once.
 //!
-//! [`Inbox`] is the handle; it answers a quick repetition itself (`recent.rs`). Behind it stand writers,
-//! each a small actor that turns what waits into one transaction (`writer.rs`), the batch algorithm
-//! (`apply.rs`) with its short way (`at_once.rs`), and the composition of answers (`answers.rs`). Knows
-//! neither HTTP nor SQL.
+//! [`Inbox`] is the handle; it answers a quick repetition itself (`recent.rs`), and whoever handed a
+//! delivery over waits for the answer (`pending.rs`). Behind it stand writers, each a small actor that turns
+//! what waits into one transaction (`writer.rs`), the batch algorithm (`apply.rs`) with its short way
+//! (`at_once.rs`), and the composition of answers (`answers.rs`). Knows neither HTTP nor SQL.
 
 mod answers;
 mod apply;
@@ -14,6 +14,7 @@ mod executing;
 mod guards;
 mod judgement;
 pub mod outcome;
+mod pending;
 mod poison;
 mod recent;
 mod refuse;
@@ -21,7 +22,7 @@ mod retry;
 mod slots;
 mod writer;
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::alarm::Alarm;
 use crate::clock::Clock;
-use crate::event::{Delivery, EventKey};
+use crate::event::{Delivery, EventKey, ExplicitKey};
 use crate::outbox::Hints;
 use crate::store::{BatchLimits, Store, StoreError, Windows};
 use crate::telemetry::metrics::Metrics;
@@ -43,14 +44,12 @@ use outcome::Answer;
 use recent::{Recent, Recollection};
 use writer::{Job, Writer};
 
+pub(crate) use pending::HandedOver;
+use pending::Pending;
 pub(crate) use recent::TRUSTED_FOR;
 pub(crate) use refuse::UNREADABLE;
 pub use retry::RetryError;
 pub(crate) use writer::with_causes;
-
-/// How often a waiting delivery looks whether its key is being processed elsewhere, once
-/// `inflight_wait` is over.
-const CONFLICT_CHECK_EVERY: Duration = Duration::from_millis(250);
 
 /// How the inbox works.
 #[derive(Clone, Debug)]
@@ -88,7 +87,8 @@ struct Shared {
     crashed: CancellationToken,
     tasks: TaskTracker,
     metrics: Arc<Metrics>,
-    recent: Arc<Recent>,
+    recent: Recent,
+    hasher: RandomState,
 }
 
 /// The way to one writer.
@@ -111,7 +111,6 @@ impl Inbox {
             limits: BatchLimits { lock_wait: options.inflight_wait, statement: options.handler_timeout },
             windows: options.windows,
         };
-        let recent = Arc::new(Recent::new());
         let stop = CancellationToken::new();
         let crashed = CancellationToken::new();
         let tasks = TaskTracker::new();
@@ -136,55 +135,44 @@ impl Inbox {
                 Lane { queue, executing }
             })
             .collect();
-        let shared = Shared { store, clock, terms, options, lanes, stop, crashed, tasks, metrics, recent };
+        let (recent, hasher) = (Recent::new(), RandomState::new());
+        let shared =
+            Shared { store, clock, terms, options, lanes, stop, crashed, tasks, metrics, recent, hasher };
         Self { shared: Arc::new(shared) }
     }
 
     /// Hands a delivery to its writer and waits for the answer. The delivery is processed whether
     /// or not the caller goes on waiting.
     pub async fn submit(&self, delivery: Delivery) -> Answer {
+        match self.hand_over(delivery) {
+            HandedOver::Answered(answer) => answer,
+            HandedOver::Waits(mut pending) => pending.answer().await,
+        }
+    }
+
+    /// Hands a delivery to its writer, if its answer is not known already.
+    #[must_use]
+    pub(crate) fn hand_over(&self, delivery: Delivery) -> HandedOver {
         let shared = &*self.shared;
-        let is_repetition = match shared.recent.recall(&delivery) {
-            Recollection::Answer(answer) => return answer,
+        let marks = Marks::of(&delivery, &shared.hasher);
+        let is_repetition = match shared.recent.recall(marks.event, &delivery) {
+            Recollection::Answer(answer) => return HandedOver::Answered(answer),
             Recollection::Stale => true,
             Recollection::Nothing => false,
         };
-        let marks = Marks::of(&delivery);
         let id = delivery.id;
         let deadline = Instant::now() + shared.options.deadline;
-        let lane = &shared.lanes[marks.lane(shared.lanes.len())];
-        let (answer, mut answered) = oneshot::channel();
-        match lane.queue.try_send(Job { delivery, answer, deadline, marks, is_repetition }) {
-            Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(_)) => return answers::unavailable("the queue is full"),
-            Err(mpsc::error::TrySendError::Closed(_)) => return answers::unavailable("shutting down"),
+        let lane = marks.lane(shared.lanes.len());
+        let (answer, answered) = oneshot::channel();
+        let job = Job { delivery, answer, deadline, marks, is_repetition };
+        if let Err(refused) = shared.lanes[lane].queue.try_send(job) {
+            return HandedOver::Answered(answers::unavailable(match refused {
+                mpsc::error::TrySendError::Full(_) => "the queue is full",
+                mpsc::error::TrySendError::Closed(_) => "shutting down",
+            }));
         }
         shared.metrics.queue_depth(self.waiting());
-
-        let mut wait = shared.options.inflight_wait;
-        loop {
-            let until = (Instant::now() + wait).min(deadline);
-            match tokio::time::timeout_at(until, &mut answered).await {
-                Ok(Ok(settled)) => {
-                    if let (Some((row, began)), [event]) =
-                        (settled.remembered, settled.delivery.events.as_slice())
-                    {
-                        shared.recent.remember(event.key.clone(), row, began);
-                    }
-                    return settled.answer;
-                }
-                Ok(Err(_)) => {
-                    return answers::unavailable("the writer stopped before the delivery was settled");
-                }
-                Err(_) if Instant::now() >= deadline => {
-                    return answers::unavailable("the deadline passed before the delivery was settled");
-                }
-                Err(_) if lane.executing.holds_for_another(marks, id) => {
-                    return answers::conflict("the same key was still being processed");
-                }
-                Err(_) => wait = CONFLICT_CHECK_EVERY,
-            }
-        }
+        HandedOver::Waits(Pending { inbox: Arc::clone(&self.shared), answered, lane, marks, id, deadline })
     }
 
     /// Makes an event new again: its next delivery takes effect, at whichever process it arrives. False: it
@@ -194,7 +182,7 @@ impl Inbox {
     /// When the store fails; the event may be forgotten or not.
     pub async fn forget(&self, key: &EventKey) -> Result<bool, StoreError> {
         let forgotten = self.shared.store.forget_event(key).await;
-        self.shared.recent.forget(key);
+        self.shared.recent.forget(self.shared.hasher.hash_one(key), key);
         if matches!(forgotten, Ok(true)) {
             // Other processes may have its answer in memory.
             tokio::time::sleep(TRUSTED_FOR).await;
@@ -230,15 +218,11 @@ struct Marks {
 }
 
 impl Marks {
-    fn of(delivery: &Delivery) -> Self {
-        let hash = |value: &dyn Fn(&mut DefaultHasher)| {
-            let mut hasher = DefaultHasher::new();
-            value(&mut hasher);
-            hasher.finish()
-        };
+    fn of(delivery: &Delivery, hasher: &RandomState) -> Self {
+        let of_key = |explicit: &ExplicitKey| hasher.hash_one((&*delivery.source.name, &explicit.key));
         Self {
-            event: hash(&|h| delivery.events.first().map(|e| &e.key).hash(h)),
-            key: delivery.explicit_key.as_ref().map(|k| hash(&|h| (&*delivery.source.name, &k.key).hash(h))),
+            event: delivery.events.first().map_or(0, |event| hasher.hash_one(&event.key)),
+            key: delivery.explicit_key.as_ref().map(of_key),
         }
     }
 

@@ -8,8 +8,8 @@
 //! before anybody tries to insert it, and what it says counts. Bounded in entries and in bytes.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -39,21 +39,22 @@ const SHARD_BYTES: usize = 1024 * 1024;
 /// The largest answer that is kept: one alone must not push out all others.
 const LARGEST_ANSWER: usize = SHARD_BYTES / 16;
 
-/// The answers of a moment ago.
+/// The answers of a moment ago, by the hash of their event's key. Of two keys with the same hash the later
+/// one is remembered.
 pub(super) struct Recent {
     shards: [Mutex<Shard>; SHARDS],
-    hasher: RandomState,
 }
 
 #[derive(Default)]
 struct Shard {
-    entries: HashMap<EventKey, Entry>,
+    entries: HashMap<u64, Entry, BuildHasherDefault<AsIs>>,
     /// In the order in which they came, which is nearly that in which they go.
-    order: VecDeque<(EventKey, Instant)>,
+    order: VecDeque<(u64, Instant)>,
     bytes: usize,
 }
 
 struct Entry {
+    key: EventKey,
     row: StoredEvent,
     until: Instant,
 }
@@ -69,12 +70,12 @@ pub(super) enum Recollection {
 
 impl Recent {
     pub fn new() -> Self {
-        Self { shards: std::array::from_fn(|_| Mutex::default()), hasher: RandomState::new() }
+        Self { shards: std::array::from_fn(|_| Mutex::default()) }
     }
 
     /// What is remembered of a delivery's event. Only of deliveries of one event whose idempotency key, if
     /// any, is the event id: the others have more to be looked up.
-    pub fn recall(&self, delivery: &Delivery) -> Recollection {
+    pub fn recall(&self, hash: u64, delivery: &Delivery) -> Recollection {
         let [event] = delivery.events.as_slice() else { return Recollection::Nothing };
         if delivery.is_batch || (delivery.explicit_key.is_some() && !key_is_event_id(delivery)) {
             return Recollection::Nothing;
@@ -83,7 +84,8 @@ impl Recent {
         if delivery.guard.is_some() {
             return Recollection::Nothing;
         }
-        match self.shard(&event.key).entries.get(&event.key) {
+        match self.shard(hash).entries.get(&hash) {
+            Some(entry) if entry.key != event.key => Recollection::Nothing,
             Some(entry) if Instant::now() < entry.until => {
                 Recollection::Answer(answers::repeated(delivery, event, &entry.row))
             }
@@ -93,32 +95,36 @@ impl Recent {
     }
 
     /// Remembers a row that was committed, or read, by a transaction that began at `asked`.
-    pub fn remember(&self, key: EventKey, row: StoredEvent, asked: Instant) {
+    pub fn remember(&self, hash: u64, key: &EventKey, row: StoredEvent, asked: Instant) {
         let until = asked + row.answer_left.min(TRUSTED_FOR);
         let bytes = size(&row);
         let now = Instant::now();
         if until <= now || bytes > LARGEST_ANSWER {
             return;
         }
-        let mut shard = self.shard(&key);
+        let entry = Entry { key: key.clone(), row, until };
+        let mut shard = self.shard(hash);
         shard.make_room(bytes, now);
         shard.bytes += bytes;
-        shard.order.push_back((key.clone(), until));
-        if let Some(former) = shard.entries.insert(key, Entry { row, until }) {
+        shard.order.push_back((hash, until));
+        if let Some(former) = shard.entries.insert(hash, entry) {
             shard.bytes -= size(&former.row);
         }
     }
 
     /// The event is new again.
-    pub fn forget(&self, key: &EventKey) {
-        let mut shard = self.shard(key);
-        if let Some(entry) = shard.entries.remove(key) {
+    pub fn forget(&self, hash: u64, key: &EventKey) {
+        let mut shard = self.shard(hash);
+        if shard.entries.get(&hash).is_some_and(|entry| entry.key == *key)
+            && let Some(entry) = shard.entries.remove(&hash)
+        {
             shard.bytes -= size(&entry.row);
         }
     }
 
-    fn shard(&self, key: &EventKey) -> std::sync::MutexGuard<'_, Shard> {
-        let place = usize::try_from(self.hasher.hash_one(key) % SHARDS as u64).unwrap_or(0);
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        // The map takes the lower bits for its own places, and the highest to compare.
+        let place = usize::try_from((hash >> 32) % SHARDS as u64).unwrap_or(0);
         self.shards[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -126,19 +132,37 @@ impl Recent {
 impl Shard {
     /// Drops what has gone stale, and the oldest where that is not enough.
     fn make_room(&mut self, bytes: usize, now: Instant) {
-        while let Some((key, until)) = self.order.front() {
+        while let Some((hash, until)) = self.order.front() {
             let is_full = self.order.len() >= SHARD_ENTRIES || self.bytes + bytes > SHARD_BYTES;
             if *until + LINGERS > now && !is_full {
                 return;
             }
             // A newer entry of the same key has its own place in the order.
-            if self.entries.get(key).is_some_and(|entry| entry.until == *until)
-                && let Some(entry) = self.entries.remove(key)
+            if self.entries.get(hash).is_some_and(|entry| entry.until == *until)
+                && let Some(entry) = self.entries.remove(hash)
             {
                 self.bytes -= size(&entry.row);
             }
             self.order.pop_front();
         }
+    }
+}
+
+/// The hash of something that is one.
+#[derive(Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only whole hashes are hashed");
     }
 }
 
@@ -175,21 +199,30 @@ mod tests {
         }
     }
 
-    fn until(recent: &Recent, key: &EventKey) -> Option<Instant> {
-        recent.shard(key).entries.get(key).map(|entry| entry.until)
+    /// In as many shards as there are.
+    fn hash(number: usize) -> u64 {
+        number as u64 * (u64::MAX / 1_000_003)
+    }
+
+    fn remember(recent: &Recent, number: usize, row: StoredEvent, asked: Instant) {
+        recent.remember(hash(number), &key(number), row, asked);
+    }
+
+    fn until(recent: &Recent, number: usize) -> Option<Instant> {
+        recent.shard(hash(number)).entries.get(&hash(number)).map(|entry| entry.until)
     }
 
     #[test]
     fn a_row_is_trusted_no_longer_than_its_answer_and_never_longer_than_trust() {
         let (recent, asked) = (Recent::new(), Instant::now());
-        recent.remember(key(1), row(1, Duration::from_secs(1)), asked);
-        recent.remember(key(2), row(1, Duration::from_secs(86_400)), asked);
-        assert_eq!(until(&recent, &key(1)), Some(asked + Duration::from_secs(1)));
-        assert_eq!(until(&recent, &key(2)), Some(asked + TRUSTED_FOR));
+        remember(&recent, 1, row(1, Duration::from_secs(1)), asked);
+        remember(&recent, 2, row(1, Duration::from_secs(86_400)), asked);
+        assert_eq!(until(&recent, 1), Some(asked + Duration::from_secs(1)));
+        assert_eq!(until(&recent, 2), Some(asked + TRUSTED_FOR));
         // Its transaction took longer than that.
         let long_ago = asked.checked_sub(TRUSTED_FOR).expect("the machine runs for longer");
-        recent.remember(key(3), row(1, Duration::from_secs(86_400)), long_ago);
-        assert_eq!(until(&recent, &key(3)), None);
+        remember(&recent, 3, row(1, Duration::from_secs(86_400)), long_ago);
+        assert_eq!(until(&recent, 3), None);
     }
 
     #[test]
@@ -197,11 +230,11 @@ mod tests {
         let (recent, long) = (Recent::new(), Duration::from_secs(86_400));
         let now = Instant::now() + Duration::from_secs(3_600);
         let kept = |at: Instant| {
-            let mut shard = recent.shard(&key(1));
+            let mut shard = recent.shard(hash(1));
             shard.make_room(0, at);
             shard.entries.len()
         };
-        recent.remember(key(1), row(1, long), now);
+        remember(&recent, 1, row(1, long), now);
         assert_eq!(kept(now + TRUSTED_FOR + LINGERS - Duration::from_millis(1)), 1);
         assert_eq!(kept(now + TRUSTED_FOR + LINGERS), 0);
     }
@@ -211,10 +244,10 @@ mod tests {
         const KEYS: usize = SHARDS * SHARD_ENTRIES * 2;
         let (recent, asked) = (Recent::new(), Instant::now());
         let long = Duration::from_secs(86_400);
-        recent.remember(key(0), row(LARGEST_ANSWER + 1, long), asked);
-        assert_eq!(until(&recent, &key(0)), None);
+        remember(&recent, 0, row(LARGEST_ANSWER + 1, long), asked);
+        assert_eq!(until(&recent, 0), None);
         for number in 0..KEYS {
-            recent.remember(key(number), row(100, long), asked);
+            remember(&recent, number, row(100, long), asked);
         }
         for shard in &recent.shards {
             let shard = shard.lock().expect("not poisoned");
@@ -222,7 +255,7 @@ mod tests {
             assert_eq!(shard.bytes, shard.entries.len() * 100);
         }
         for number in 0..KEYS {
-            recent.forget(&key(number));
+            recent.forget(hash(number), &key(number));
         }
         assert!(recent.shards.iter().all(|shard| shard.lock().expect("not poisoned").bytes == 0));
     }

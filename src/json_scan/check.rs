@@ -8,6 +8,9 @@ use super::{JsonFault, MAX_DEPTH};
 /// Up to so many keys, comparing each with each is faster than sorting.
 pub(super) const FEW_KEYS: usize = 48;
 
+/// Room for the keys that are open at a time in most texts.
+const USUAL_KEYS: usize = 16;
+
 pub(crate) const DUPLICATE_KEY: &str = "an object has the same key twice";
 
 /// Reads a text once, from the front.
@@ -47,7 +50,7 @@ impl<'a> Key<'a> {
 impl<'a> Checker<'a> {
     /// The one value that `text` holds, without the blanks around it.
     pub(super) fn value_of(text: &'a str) -> Result<&'a str, JsonFault> {
-        let mut checker = Self { text, bytes: text.as_bytes(), at: 0, keys: Vec::new() };
+        let mut checker = Self { text, bytes: text.as_bytes(), at: 0, keys: Vec::with_capacity(USUAL_KEYS) };
         checker.skip_blanks();
         let start = checker.at;
         checker.value(0)?;
