@@ -79,17 +79,18 @@ async fn ingest(
         body::discard_rest(payload, request.headers()).await;
         return answer;
     };
-    let mut record = Record::open(arrival, Arc::clone(&source));
-    // In a piece of memory of its own: one for all would be larger than what an allocator has at hand.
-    let admitted = Box::pin(admit(request, payload, source, state, &mut record)).await;
-    let step = match admitted {
-        Ok(Admitted::Delivery { delivery, memory }) => deliver(delivery, memory, record, state),
-        Ok(Admitted::Question(reply)) => {
-            let answer = question::answered(reply);
-            record.close(&answer, &state.services);
-            Step::Answered(answer)
+    // In pieces of memory of their own: what an allocator has at hand is not larger.
+    let step = {
+        let mut record = Record::open(arrival, Arc::clone(&source));
+        match Box::pin(admit(request, payload, source, state, &mut record)).await {
+            Ok(Admitted::Delivery { delivery, memory }) => deliver(delivery, memory, record, state),
+            Ok(Admitted::Question(reply)) => {
+                let answer = question::answered(reply);
+                record.close(&answer, &state.services);
+                Step::Answered(answer)
+            }
+            Err(refused) => Step::Refused(refuse(refused, record, request, state)),
         }
-        Err(refused) => Step::Refused(refuse(refused, record, request, state)),
     };
     match step {
         Step::Answered(answer) => answer,
