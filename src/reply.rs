@@ -4,6 +4,8 @@
 //! id and configured status, so the store need not keep their bytes; a handler's own answer is
 //! kept whole.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde::Serialize;
 
@@ -21,8 +23,8 @@ pub(crate) const FINAL_STATUSES: std::ops::RangeInclusive<u16> = 200..=599;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub status: u16,
-    /// Lower-case names.
-    pub headers: Vec<(String, String)>,
+    /// Name (lower case) and value.
+    pub headers: Vec<(Cow<'static, str>, Cow<'static, str>)>,
     pub body: Bytes,
 }
 

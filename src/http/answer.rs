@@ -67,9 +67,7 @@ pub(super) fn reply(reply: &Reply) -> HttpResponse {
     let status = StatusCode::from_u16(reply.status).ok().filter(|status| !status.is_informational());
     let mut response = HttpResponse::new(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
     for (name, value) in &reply.headers {
-        let (Ok(name), Ok(value)) =
-            (HeaderName::try_from(name.as_str()), HeaderValue::try_from(value.as_str()))
-        else {
+        let (Ok(name), Ok(value)) = (HeaderName::try_from(&**name), HeaderValue::try_from(&**value)) else {
             continue;
         };
         if !NOT_OURS_TO_REPEAT.contains(&name.as_str()) {
@@ -144,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    fn answered(headers: &[(&str, &str)], status: u16) -> HttpResponse {
+    fn answered(headers: &[(&'static str, &'static str)], status: u16) -> HttpResponse {
         reply(&Reply {
             status,
             headers: headers.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect(),

@@ -31,7 +31,7 @@ pub(super) fn in_its_words(mut answer: Answer, contract: &Contract) -> Answer {
     } else if let Some(problem) = kept_for_a_person(&answer.reply) {
         answer.reply = problem.reply_as(contract.rejection);
         if let Some((name, value)) = contract.stop_retrying {
-            answer.reply.headers.push((name.to_owned(), value.to_owned()));
+            answer.reply.headers.push((name.into(), value.into()));
         }
     } else if let (true, Some(known)) = (is_unknown_success(status, contract), contract.success.first()) {
         answer.reply.status = *known;
@@ -121,7 +121,7 @@ mod tests {
     fn a_sender_that_wants_no_body_gets_none() {
         let contract = Contract { bodiless: true, ..Contract::USUAL };
         let reply = in_its_words(answer(Outcome::Applied, own(200)), &contract).reply;
-        assert_eq!((reply.body.len(), reply.headers), (0, vec![("x-own".to_owned(), "1".to_owned())]));
+        assert_eq!((reply.body.len(), reply.headers), (0, vec![("x-own".into(), "1".into())]));
         let refused = in_its_words(answer(Outcome::Unverified, Problem::SignatureInvalid.reply()), &contract);
         assert_eq!((refused.reply.status, refused.reply.body.len()), (401, 0));
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::header::HeaderMap;
+use smallvec::{SmallVec, smallvec};
 
 use crate::event::{Event, IdempotencyKey};
 use crate::http::arrival::Arrival;
@@ -22,7 +23,8 @@ use crate::telemetry::metrics::{Metrics, UNKNOWN_SOURCE};
 pub(crate) struct Record {
     arrival: Arrival,
     source: Arc<Source>,
-    events: Vec<EventLabel>,
+    /// Nearly always one.
+    events: SmallVec<[EventLabel; 1]>,
     idempotency_key: Option<IdempotencyKey>,
     body_bytes: u32,
     /// Of a delivery that was refused.
@@ -41,7 +43,7 @@ impl Record {
         Self {
             arrival,
             source,
-            events: Vec::new(),
+            events: SmallVec::new(),
             idempotency_key: None,
             body_bytes: 0,
             headers: Vec::new(),
@@ -111,7 +113,7 @@ impl Record {
         );
     }
 
-    fn entries(&self, answer: &Answer, duration: Duration) -> Vec<LedgerEntry> {
+    fn entries(&self, answer: &Answer, duration: Duration) -> SmallVec<[LedgerEntry; 1]> {
         let entry = |ordinal: usize, event: Option<&EventLabel>, outcome: Outcome| LedgerEntry {
             delivery_id: self.arrival.id,
             ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
@@ -129,7 +131,7 @@ impl Record {
             headers: self.headers.clone(),
         };
         if self.events.is_empty() {
-            return vec![entry(0, None, answer.outcome)];
+            return smallvec![entry(0, None, answer.outcome)];
         }
         // The inbox names the events in the order of the body, or none of them.
         let looked_at = answer.events.len() == self.events.len();

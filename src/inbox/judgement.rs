@@ -69,7 +69,7 @@ fn own_reply(own: HandlerReply, source: &Source, key: &EventKey) -> Reply {
     for (name, value) in own.headers {
         let name = name.to_ascii_lowercase();
         reply.headers.retain(|(other, _)| *other != name);
-        reply.headers.push((name, value));
+        reply.headers.push((name.into(), value.into()));
     }
     reply
 }

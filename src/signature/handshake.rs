@@ -170,10 +170,9 @@ impl Verifier {
 /// What CloudEvents calls a validation request: may this origin send, and how often?
 fn consent(request: &RawRequest) -> Option<Reply> {
     let origin = echo(single(request, "webhook-request-origin").ok()?.to_owned())?;
-    let mut headers =
-        vec![("allow".to_owned(), "POST".to_owned()), ("webhook-allowed-origin".to_owned(), origin)];
+    let mut headers = vec![("allow".into(), "POST".into()), ("webhook-allowed-origin".into(), origin.into())];
     if request.header_values("webhook-request-rate").next().is_some() {
-        headers.push(("webhook-allowed-rate".to_owned(), "*".to_owned()));
+        headers.push(("webhook-allowed-rate".into(), "*".into()));
     }
     Some(Reply { status: 200, headers, body: Bytes::new() })
 }

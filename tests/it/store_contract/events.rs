@@ -143,7 +143,7 @@ pub(super) async fn a_revised_row_says_so(dialect: Dialect) {
     let delivery = plain(&["a", "b", "c", "d"]);
     // No text in any encoding, with quotes and a zero byte.
     let body = Bytes::from_static(b"\x00\xff'\"\\{\r\n");
-    let headers = vec![("x-a".to_owned(), "\"1\", 'é'".to_owned()), ("x-a".to_owned(), String::new())];
+    let headers = vec![("x-a".into(), "\"1\", 'é'".into()), ("x-a".into(), "".into())];
     let reply = Reply { status: 201, headers, body };
     let empty = Reply { status: 204, headers: Vec::new(), body: Bytes::new() };
     let (a, b, c, d) = (key("a"), key("b"), key("c"), key("d"));
