@@ -16,8 +16,8 @@ const WHOLE: f32 = 1e6;
 const MEMORY_EVENTS: f32 = 2_000.0;
 
 /// Failures that a batch may be expected to hold and still be trusted. From a measurement: care costs a batch
-/// a fifth of what a failed attempt does.
-const TRUSTED_FAILURES: f32 = 0.2;
+/// a seventh of what a failed attempt does.
+const TRUSTED_FAILURES: f32 = 0.15;
 
 /// Failures that a chunk should hold: smaller chunks cost more subtransactions, larger ones repeat
 /// more good events.

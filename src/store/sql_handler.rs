@@ -171,6 +171,11 @@ impl SqlHandler {
         })
     }
 
+    /// A text that stands for the statement. Made once a shape.
+    pub(super) fn stand_in(&self, shape: usize, make: impl FnOnce() -> String) -> &str {
+        self.composed[shape].get_or_init(|| make().into())
+    }
+
     /// As [`compose`](Self::compose), with the statement itself in a CTE `name` and `select` after it.
     /// `None` where the grammar has no place for it there (MERGE). Made once.
     pub(super) fn compose_within(

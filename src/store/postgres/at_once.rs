@@ -49,14 +49,18 @@ pub(super) async fn apply(
     }
     let done = match chunk {
         Some(chunk) => {
-            let call = || careful(events, fresh, handler, chunk);
-            run(store, call).await.and_then(|told| fates(events.len(), &told))
+            let call = |has_function: bool| {
+                let statement =
+                    if has_function { handlers::called(handler) } else { handlers::watched(handler) };
+                careful(events, fresh, handler, statement, chunk)
+            };
+            run(store, Some(handler), call).await.and_then(|told| fates(events.len(), &told))
         }
         None => {
             let Some(statement) = trusting(handler) else { return Ok(AtOnce::Unsupported) };
             // Safe: the statement is the operator's own, from the configuration.
-            let call = || bind(sqlx::query(AssertSqlSafe(statement)), events, fresh, handler);
-            let told = run(store, call).await;
+            let call = |_| bind(sqlx::query(AssertSqlSafe(statement)), events, fresh, handler);
+            let told = run(store, None, call).await;
             told.and_then(|told| inserted(events, told.first().ok_or(sqlx::Error::RowNotFound)?)).map(|new| {
                 new.into_iter()
                     .map(|new| if new { EventAtOnce::Applied } else { EventAtOnce::Known })
@@ -79,7 +83,7 @@ pub(super) async fn stored(
     keys: &[&EventKey],
     windows: Windows,
 ) -> Result<Vec<Option<StoredEvent>>, StoreError> {
-    let read = || {
+    let read = |_| {
         let (consumers, ids) = rows::event_keys(keys);
         sqlx::query(include_str!("sql/stored_events.sql"))
             .bind(consumers)
@@ -87,7 +91,7 @@ pub(super) async fn stored(
             .bind(rows::seconds(windows.events))
             .bind(rows::seconds(windows.answers))
     };
-    let found = run(store, read).await;
+    let found = run(store, None, read).await;
     found.and_then(|found| rows::in_order(keys.len(), &found, stored_event)).map_err(classify::ours(READING))
 }
 
@@ -96,27 +100,36 @@ pub(super) async fn reject(
     store: &PostgresStore,
     rejections: &[Rejection<'_>],
 ) -> Result<Vec<bool>, StoreError> {
-    let told = run(store, || rejection(rejections)).await.map_err(classify::ours(REJECTING))?;
+    let told = run(store, None, |_| rejection(rejections)).await.map_err(classify::ours(REJECTING))?;
     let inserted: Result<HashSet<&str>, _> = told.iter().map(|row| row.try_get(0)).collect();
     let inserted = inserted.map_err(classify::ours(REJECTING))?;
     Ok(rejections.iter().map(|rejection| inserted.contains(&*rejection.row.event.key.event_id)).collect())
 }
 
-/// Runs a statement that stands alone, on the connection that is kept for them. Takes another for one that
-/// was lost while idle.
+/// Runs a statement that stands alone, on a connection that is kept for them. Takes another for one that
+/// was lost while idle. The statement learns whether the handler is a function of the session.
 async fn run<'q>(
     store: &PostgresStore,
-    statement: impl Fn() -> Query<'q>,
+    handler: Option<&SqlHandler>,
+    statement: impl Fn(bool) -> Query<'q>,
 ) -> Result<Vec<PgRow>, sqlx::Error> {
     let mut spare = store.pool.options().get_max_connections();
     loop {
-        let mut connection = store.kept().await?;
-        match statement().fetch_all(&mut *connection).await {
+        let mut kept = store.kept.take(&store.pool).await?;
+        let has_function = match handler {
+            Some(handler) => kept.has_function_of(handler).await,
+            None => Ok(false),
+        };
+        let done = match has_function {
+            Ok(has_function) => statement(has_function).fetch_all(kept.connection()).await,
+            Err(error) => Err(error),
+        };
+        match done {
             // If it was committed all the same, its keys are met now, and their answers replayed.
             Err(error) if classify::is_lost_connection(&error) && spare > 0 => spare -= 1,
             done => {
                 if done.as_ref().err().is_none_or(|error| error.as_database_error().is_some()) {
-                    store.keep(connection);
+                    store.kept.keep(&store.pool, kept);
                 }
                 return done;
             }
@@ -134,13 +147,12 @@ fn trusting(handler: &SqlHandler) -> Option<&str> {
 fn careful<'q>(
     events: &[NewEvent<'q>],
     fresh: &[FreshEvent<'q>],
-    handler: &'q SqlHandler,
+    handler: &SqlHandler,
+    statement: &'q str,
     chunk: usize,
 ) -> Query<'q> {
     let call = sqlx::query(include_str!("sql/apply_events.sql"));
-    bind(call, events, fresh, handler)
-        .bind(handlers::watched(handler))
-        .bind(i32::try_from(chunk).unwrap_or(i32::MAX))
+    bind(call, events, fresh, handler).bind(statement).bind(i32::try_from(chunk).unwrap_or(i32::MAX))
 }
 
 /// Binds what a handler's relation `event` is made of, then the rows of the keys.

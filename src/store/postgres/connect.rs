@@ -7,13 +7,13 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use sqlx::pool::{PoolConnection, PoolOptions};
+use sqlx::pool::PoolOptions;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgTransaction, Postgres, Row};
 
+use super::kept::Kept;
 use super::{PostgresStore, classify};
 use crate::store::{BatchLimits, StoreError, StoreErrorKind};
 
@@ -28,10 +28,6 @@ const PROBE_ROUNDS: usize = 3;
 /// The limits of transactions that are not a batch: an operator's question, pruning, the ledger.
 pub(super) const ASIDE: BatchLimits =
     BatchLimits { lock_wait: Duration::from_secs(5), statement: Duration::from_secs(60) };
-
-/// Connections that are kept out of the pool: of the usual number of writers, one for its batches and one for
-/// what it sets aside.
-const MOST_KEPT: usize = 2;
 
 /// Prepared statements a connection keeps: ours, with room.
 const STATEMENT_CACHE: usize = 128;
@@ -92,30 +88,7 @@ impl PostgresStore {
             // A round trip less a transaction: `begin` meets a lost connection itself.
             .test_before_acquire(false)
             .connect_lazy_with(connect.statement_cache_capacity(cache));
-        Ok(Self { pool, prepared, has_session_limits: session_limits.is_some(), kept: Mutex::default() })
-    }
-
-    /// A connection of those that were kept, else of the pool. Taking turns with all of the pool would
-    /// mean that a batch meets another server process each time, whose caches have forgotten us.
-    pub(super) async fn kept(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        match kept {
-            Some(connection) => Ok(connection),
-            None => self.pool.acquire().await,
-        }
-    }
-
-    /// Keeps a connection that is still good; never more than half of a small pool, which others wait for.
-    pub(super) fn keep(&self, connection: PoolConnection<Postgres>) {
-        let most = MOST_KEPT.min(self.pool.options().get_max_connections() as usize / 2);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < most && !self.pool.is_closed() {
-            kept.push(connection);
-        }
-    }
-
-    pub(super) fn release_kept(&self) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(Self { pool, prepared, has_session_limits: session_limits.is_some(), kept: Kept::default() })
     }
 
     /// Opens a transaction. Takes another connection for one that was lost while idle.

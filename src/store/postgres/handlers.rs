@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
+use sha2::{Digest, Sha256};
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Executor, Row};
 
@@ -41,9 +42,11 @@ const ARRIVED: [(&str, &str, &str); 7] = [
 /// statement came that failed.
 const COUNTED: &str = "nextval('hooklatch.progress') > 0";
 
-/// The shapes of a statement: prepared and run as it is, and run by a function that must learn how far it came.
+/// The shapes of a statement: prepared and run as it is; run by a function that must learn how far it came; and
+/// that one as the call of a function that holds it, with the definition.
 const PLAIN: usize = 0;
 const WATCHED: usize = 1;
+const CALLED: usize = 2;
 
 /// The rows that a statement returns, as `hooklatch.run_handlers` reads them.
 const SELECT_ANSWERS: &str = include_str!("sql/select_answers.sql");
@@ -187,6 +190,32 @@ pub(super) fn watched(handler: &SqlHandler) -> &str {
     } else {
         handler.compose(WATCHED, event)
     }
+}
+
+/// The call of the function that [`function_of`] defines: stands for [`watched`] where that returns no rows.
+pub(super) fn called(handler: &SqlHandler) -> &str {
+    handler.stand_in(CALLED, || {
+        format!("SELECT pg_temp.{}($1, $2, $3, $4, $5, $6, $7, $8, $9)", function_name(handler))
+    })
+}
+
+/// Defines a function of the session whose body is the handler's statement, with the same parameters.
+pub(super) fn function_of(handler: &SqlHandler) -> String {
+    let (name, statement) = (function_name(handler), watched(handler));
+    // The line break ends a comment that may stand there. What looks like a variable of the language
+    // (`found`) is a column.
+    format!(
+        "CREATE OR REPLACE FUNCTION pg_temp.{name}(\n    \
+             text[], text[], timestamptz[], text[], text[], text[], timestamptz[], text, integer\n\
+         ) RETURNS void LANGUAGE plpgsql AS ${name}$\n\
+         #variable_conflict use_column\nBEGIN\n{statement}\n;\nEND\n${name}$"
+    )
+}
+
+/// Another statement has another name.
+fn function_name(handler: &SqlHandler) -> String {
+    const NAME_BYTES: usize = 16;
+    format!("hooklatch_{}", hex::encode(&Sha256::digest(watched(handler))[..NAME_BYTES]))
 }
 
 /// The relation `event` with the columns that the handler can mention: each of the others would cost

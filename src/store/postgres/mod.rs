@@ -11,6 +11,7 @@ mod classify;
 mod connect;
 mod copy_rows;
 mod handlers;
+mod kept;
 mod ledger;
 mod operator;
 pub(crate) mod outbox;
@@ -18,13 +19,11 @@ mod retention;
 mod rows;
 mod schema;
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use sqlx::pool::PoolConnection;
-use sqlx::{PgPool, Postgres};
+use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::{
@@ -33,6 +32,7 @@ use super::{
     Windows,
 };
 use crate::event::EventKey;
+use kept::Kept;
 
 pub use connect::{PostgresOptions, StatementCache};
 
@@ -44,8 +44,8 @@ pub struct PostgresStore {
     prepared: bool,
     /// Sessions are this process's own, and carry the limits of a batch.
     has_session_limits: bool,
-    /// Connections that the short way of a batch keeps to itself, the one used last on top.
-    kept: Mutex<Vec<PoolConnection<Postgres>>>,
+    /// Those that the short way of a batch keeps to itself.
+    kept: Kept,
 }
 
 #[async_trait]
@@ -75,7 +75,7 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
-        self.release_kept();
+        self.kept.release();
         self.pool.close().await;
     }
 

@@ -142,6 +142,49 @@ pub(super) async fn one_statement_leaves_out_what_fails_and_nothing_else(dialect
     }
 }
 
+/// Functions of sessions that hold a handler's statement.
+async fn functions(db: &Database) -> usize {
+    const OF_SESSIONS: &str = "SELECT proname::text FROM pg_proc WHERE pronamespace::regnamespace::text LIKE 'pg_temp%' \
+         AND proname LIKE 'hooklatch%'";
+    db.texts(OF_SESSIONS).await.len()
+}
+
+pub(super) async fn a_careful_statement_is_a_function_of_the_session_where_that_may_be(dialect: Dialect) {
+    // Names that a function could take for a variable of its own, and a comment where its text ends.
+    const TRICKY: &str = "WITH more AS (SELECT id AS found, CAST(data ->> 'amount' AS integer) AS ordinal FROM event) \
+         INSERT INTO orders SELECT found, ordinal FROM more -- $hooklatch$ ; END";
+    if dialect == Dialect::Sqlite {
+        return;
+    }
+    for is_refused in [false, true] {
+        let db = with_orders(dialect).await;
+        if is_refused {
+            db.execute(
+                "CREATE FUNCTION refuse() RETURNS event_trigger LANGUAGE plpgsql \
+                 AS $$ BEGIN RAISE EXCEPTION 'no functions here'; END $$",
+            )
+            .await;
+            db.execute(
+                "CREATE EVENT TRIGGER refuse ON ddl_command_start WHEN TAG IN ('CREATE FUNCTION') \
+                 EXECUTE FUNCTION refuse()",
+            )
+            .await;
+        }
+        for (round, statement) in [INSERT, TRICKY, INSERT, TRICKY].into_iter().enumerate() {
+            let ids = ["a", "b", "c"].map(|id| format!("{round}{id}"));
+            let amounts = ids.iter().zip([1, -1, 2]);
+            let events = amounts.map(|(id, amount)| event(id, &format!(r#"{{"amount":{amount}}}"#)));
+            let delivery = delivery(vec![sql(statement)], events.collect());
+            let (rows, fresh) = (new_events(&delivery), fresh(&delivery));
+            let applied = db.store().apply_at_once(&rows, &fresh, handler(&delivery.source), Some(100)).await;
+            assert_eq!(signs(&applied.map_err(|error| error.kind)), "+-+", "{statement} {is_refused}");
+        }
+        let orders = db.texts("SELECT id || ' ' || amount FROM orders ORDER BY 1").await;
+        assert_eq!(orders, ["0a 1", "0c 2", "1a 1", "1c 2", "2a 1", "2c 2", "3a 1", "3c 2"]);
+        assert_eq!(functions(&db).await, if is_refused { 0 } else { 2 });
+    }
+}
+
 pub(super) async fn failures_of_one_statement_say_whether_they_pass(dialect: Dialect) {
     let db = with_orders(dialect).await;
     db.execute("ALTER TABLE orders RENAME TO gone").await;

@@ -59,6 +59,7 @@ claims! {
         one_statement_of_which_an_event_fails_does_nothing,
         one_statement_waits_for_a_key_that_is_held_elsewhere,
         one_statement_leaves_out_what_fails_and_nothing_else,
+        a_careful_statement_is_a_function_of_the_session_where_that_may_be,
         failures_of_one_statement_say_whether_they_pass,
         events_that_were_there_are_read_back_in_the_order_asked,
         rejected_events_are_kept_with_their_letters_unless_they_came_in_meanwhile,
