@@ -193,13 +193,17 @@ pub(super) fn repeated(delivery: &Delivery, event: &Event, row: &StoredEvent) ->
     }
 }
 
+/// Whether repetitions can be answered by this row for a while. A rejected event may be tried again.
+pub(super) fn can_be_remembered(row: &StoredEvent) -> bool {
+    row.age == Age::AnswerLive && row.state != EventState::Rejected
+}
+
 /// The answer to a delivery of one event.
 pub(super) fn single(at: usize, delivery: &Delivery, slot: &Slot<'_>, answers_live: Duration) -> Composed {
     let event = slot.fresh.event;
     let fate = match &slot.standing {
         Standing::Stored(row) => {
-            let remembered =
-                (row.age == Age::AnswerLive && row.state != EventState::Rejected).then(|| row.clone());
+            let remembered = can_be_remembered(row).then(|| row.clone());
             return Composed { remembered, ..Composed::new(repeated(delivery, event, row), true) };
         }
         Standing::Settled(fate) => fate,

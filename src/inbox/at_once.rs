@@ -17,17 +17,20 @@ use crate::event::{Delivery, EventKey};
 use crate::handler::Step;
 use crate::inbox::answers::{self, Composed};
 use crate::inbox::apply::{Care, Mode, NotCommitted, Terms};
+use crate::inbox::foresight::Expected;
 use crate::inbox::judgement::{counts, fate_of, is_plainly_young};
 use crate::inbox::slots::{Fate, Slot, Slots, Standing, key_is_event_id};
 use crate::store::{
     AtOnce, EventAtOnce, FreshEvent, HandlerResult, NewDeadLetter, NewEvent, Rejection, SqlHandler, Store,
-    Windows,
+    StoredEvent, Windows,
 };
 
 /// What one statement has settled.
 pub(super) struct Settled {
     /// In the order of the deliveries.
     pub fates: Vec<AtOnceFate>,
+    /// What was read along, in the order asked.
+    pub along: Vec<Option<StoredEvent>>,
     /// When the statement began.
     pub began: Instant,
     pub took: Duration,
@@ -43,12 +46,19 @@ pub(super) enum AtOnceFate {
     Unsettled,
 }
 
-/// Settles what one statement can. `None`: nothing, and nothing was done. What `is_repetition` says of a
-/// delivery's place is looked up only.
+/// What is known of a batch beforehand.
+pub(super) struct Known<'a> {
+    /// Of a delivery's place: its event was known a while ago, and is looked up only.
+    pub is_repetition: &'a (dyn Fn(usize) -> bool + Sync),
+    /// Other events whose rows are read along, if any are.
+    pub along: &'a [Expected],
+}
+
+/// Settles what one statement can. `None`: nothing, and nothing was done.
 pub(super) async fn apply_at_once(
     store: &dyn Store,
     deliveries: &[&Delivery],
-    is_repetition: impl Fn(usize) -> bool,
+    beforehand: Known<'_>,
     terms: &Terms,
     care: Care,
 ) -> Result<Option<Settled>, NotCommitted> {
@@ -61,8 +71,10 @@ pub(super) async fn apply_at_once(
     let Some(handler) = only_handler(&slots) else { return Ok(None) };
 
     let began = Instant::now();
-    let (mut known, arrived): (Vec<usize>, Vec<usize>) =
-        slots.pending_in_arrival_order().into_iter().partition(|&at| is_repetition(slots.slots[at].owner));
+    let (mut known, arrived): (Vec<usize>, Vec<usize>) = slots
+        .pending_in_arrival_order()
+        .into_iter()
+        .partition(|&at| (beforehand.is_repetition)(slots.slots[at].owner));
     let fresh: Vec<FreshEvent<'_>> = arrived.iter().map(|&at| slots.slots[at].fresh).collect();
     let rows: Vec<NewEvent<'_>> = arrived.iter().map(|&at| slots.slots[at].row()).collect();
     let chunk = match care {
@@ -91,9 +103,10 @@ pub(super) async fn apply_at_once(
             }
         };
     }
-    if !known.is_empty() {
-        read_back(store, &mut slots, &known, terms.windows).await;
-    }
+    let along = match known.as_slice() {
+        [] => Vec::new(),
+        known => read_back(store, &mut slots, known, beforehand.along, terms.windows).await,
+    };
     let fates = deliveries
         .iter()
         .enumerate()
@@ -108,25 +121,35 @@ pub(super) async fn apply_at_once(
             _ => AtOnceFate::Unsettled,
         })
         .collect();
-    Ok(Some(Settled { fates, began, took: began.elapsed() }))
+    Ok(Some(Settled { fates, along, began, took: began.elapsed() }))
 }
 
-/// Reads back what was there before. What does not count any more, or has gone, stays pending.
-async fn read_back(store: &dyn Store, slots: &mut Slots<'_>, known: &[usize], windows: Windows) {
-    let keys: Vec<&EventKey> = known.iter().map(|&at| slots.slots[at].key()).collect();
-    let stored = match store.stored_at_once(&keys, windows).await {
+/// Reads back what was there before. What does not count any more, or has gone, stays pending. Returns the rows
+/// that were read along.
+async fn read_back(
+    store: &dyn Store,
+    slots: &mut Slots<'_>,
+    known: &[usize],
+    along: &[Expected],
+    windows: Windows,
+) -> Vec<Option<StoredEvent>> {
+    let of_slots = known.iter().map(|&at| slots.slots[at].key());
+    let keys: Vec<&EventKey> = of_slots.chain(along.iter().map(|expected| &expected.key)).collect();
+    let mut stored = match store.stored_at_once(&keys, windows).await {
         Ok(stored) => stored,
         Err(error) => {
             tracing::debug!(error = &error as &dyn std::error::Error, "known events go the usual way");
-            return;
+            return Vec::new();
         }
     };
+    let along = stored.split_off(known.len().min(stored.len()));
     for (&at, row) in known.iter().zip(stored) {
         let slot = &mut slots.slots[at];
         if let Some(row) = row.filter(|row| counts(row, &slot.fresh.delivery.source, &Mode::Receive)) {
             slot.standing = Standing::Stored(row);
         }
     }
+    along
 }
 
 /// Keeps what is to be kept of events that the handler failed on, and composes the answers. `None` for what

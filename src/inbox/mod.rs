@@ -11,6 +11,7 @@ mod aside;
 mod at_once;
 mod claims;
 mod executing;
+mod foresight;
 mod guards;
 mod judgement;
 pub mod outcome;
@@ -40,6 +41,7 @@ use crate::telemetry::metrics::Metrics;
 
 use apply::Terms;
 use executing::Executing;
+use foresight::Foresight;
 use outcome::Answer;
 use recent::{Recent, Recollection};
 use writer::{Job, Writer};
@@ -87,7 +89,7 @@ struct Shared {
     crashed: CancellationToken,
     tasks: TaskTracker,
     metrics: Arc<Metrics>,
-    recent: Recent,
+    recent: Arc<Recent>,
     hasher: RandomState,
 }
 
@@ -111,6 +113,7 @@ impl Inbox {
             limits: BatchLimits { lock_wait: options.inflight_wait, statement: options.handler_timeout },
             windows: options.windows,
         };
+        let recent = Arc::new(Recent::new());
         let stop = CancellationToken::new();
         let crashed = CancellationToken::new();
         let tasks = TaskTracker::new();
@@ -125,6 +128,7 @@ impl Inbox {
                     executing.clone(),
                     metrics.clone(),
                     options.hints.clone(),
+                    Foresight::new(recent.clone()),
                 );
                 let alarm = Alarm::new(&stop, &crashed);
                 let stop = stop.clone();
@@ -135,7 +139,7 @@ impl Inbox {
                 Lane { queue, executing }
             })
             .collect();
-        let (recent, hasher) = (Recent::new(), RandomState::new());
+        let hasher = RandomState::new();
         let shared =
             Shared { store, clock, terms, options, lanes, stop, crashed, tasks, metrics, recent, hasher };
         Self { shared: Arc::new(shared) }

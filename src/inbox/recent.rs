@@ -9,6 +9,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::event::{Delivery, EventKey};
 use crate::inbox::answers;
+use crate::inbox::foresight::Expected;
 use crate::inbox::outcome::Answer;
 use crate::inbox::slots::key_is_event_id;
 use crate::store::StoredEvent;
@@ -43,6 +45,8 @@ const LARGEST_ANSWER: usize = SHARD_BYTES / 16;
 /// one is remembered.
 pub(super) struct Recent {
     shards: [Mutex<Shard>; SHARDS],
+    /// Where to look next for what lingers.
+    next: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -70,7 +74,7 @@ pub(super) enum Recollection {
 
 impl Recent {
     pub fn new() -> Self {
-        Self { shards: std::array::from_fn(|_| Mutex::default()) }
+        Self { shards: std::array::from_fn(|_| Mutex::default()), next: AtomicUsize::new(0) }
     }
 
     /// What is remembered of a delivery's event. Only of deliveries of one event whose idempotency key, if
@@ -112,6 +116,25 @@ impl Recent {
         }
     }
 
+    /// Takes the oldest of those that linger.
+    pub fn take_lingering(&self, most: usize, now: Instant) -> Vec<Expected> {
+        let mut taken = Vec::new();
+        if most == 0 {
+            return taken;
+        }
+        // Not always from the same shard.
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
+        for place in 0..SHARDS {
+            let mut shard =
+                self.shards[(first + place) % SHARDS].lock().unwrap_or_else(PoisonError::into_inner);
+            shard.take_lingering(most, now, &mut taken);
+            if taken.len() >= most {
+                break;
+            }
+        }
+        taken
+    }
+
     /// The event is new again.
     pub fn forget(&self, hash: u64, key: &EventKey) {
         let mut shard = self.shard(hash);
@@ -132,19 +155,30 @@ impl Recent {
 impl Shard {
     /// Drops what has gone stale, and the oldest where that is not enough.
     fn make_room(&mut self, bytes: usize, now: Instant) {
-        while let Some((hash, until)) = self.order.front() {
+        while let Some((_, until)) = self.order.front() {
             let is_full = self.order.len() >= SHARD_ENTRIES || self.bytes + bytes > SHARD_BYTES;
             if *until + LINGERS > now && !is_full {
                 return;
             }
-            // A newer entry of the same key has its own place in the order.
-            if self.entries.get(hash).is_some_and(|entry| entry.until == *until)
-                && let Some(entry) = self.entries.remove(hash)
-            {
-                self.bytes -= size(&entry.row);
-            }
-            self.order.pop_front();
+            self.drop_oldest();
         }
+    }
+
+    fn take_lingering(&mut self, most: usize, now: Instant, taken: &mut Vec<Expected>) {
+        while taken.len() < most && self.order.front().is_some_and(|(_, until)| *until <= now) {
+            if let Some((hash, entry)) = self.drop_oldest() {
+                taken.push(Expected { hash, key: entry.key });
+            }
+        }
+    }
+
+    fn drop_oldest(&mut self) -> Option<(u64, Entry)> {
+        let (hash, until) = self.order.pop_front()?;
+        // A newer entry of the same key has its own place in the order.
+        self.entries.get(&hash).filter(|entry| entry.until == until)?;
+        let entry = self.entries.remove(&hash)?;
+        self.bytes -= size(&entry.row);
+        Some((hash, entry))
     }
 }
 
@@ -237,6 +271,27 @@ mod tests {
         remember(&recent, 1, row(1, long), now);
         assert_eq!(kept(now + TRUSTED_FOR + LINGERS - Duration::from_millis(1)), 1);
         assert_eq!(kept(now + TRUSTED_FOR + LINGERS), 0);
+    }
+
+    #[test]
+    fn what_lingers_is_taken_oldest_first_and_once() {
+        let (recent, asked) = (Recent::new(), Instant::now());
+        for number in 0..100 {
+            remember(&recent, number, row(1, Duration::from_secs(86_400)), asked);
+        }
+        assert_eq!(recent.take_lingering(10, asked).len(), 0, "all are trusted yet");
+        let later = asked + TRUSTED_FOR;
+        assert_eq!(recent.take_lingering(0, later).len(), 0);
+        let mut taken: Vec<EventKey> = Vec::new();
+        for most in [1, 30, 64, 64] {
+            let some = recent.take_lingering(most, later);
+            assert!(some.len() <= most);
+            taken.extend(some.into_iter().map(|expected| expected.key));
+        }
+        taken.sort_unstable();
+        taken.dedup();
+        assert_eq!(taken.len(), 100);
+        assert!(recent.shards.iter().all(|shard| shard.lock().expect("not poisoned").bytes == 0));
     }
 
     #[test]

@@ -16,8 +16,9 @@ use crate::inbox::Marks;
 use crate::inbox::answers::{self, Composed};
 use crate::inbox::apply::{Care, Committed, Mode, NotCommitted, Terms, apply};
 use crate::inbox::aside::Aside;
-use crate::inbox::at_once::{self, AtOnceFate, apply_at_once};
+use crate::inbox::at_once::{self, AtOnceFate, Known, apply_at_once};
 use crate::inbox::executing::Executing;
+use crate::inbox::foresight::Foresight;
 use crate::inbox::outcome::Answer;
 use crate::inbox::poison::Poison;
 use crate::outbox::Hints;
@@ -62,6 +63,7 @@ pub(super) struct Writer {
     poison: Poison,
     aside: Aside,
     hints: Hints,
+    foresight: Foresight,
 }
 
 /// What a writer does next.
@@ -89,10 +91,12 @@ impl Writer {
         executing: Arc<Executing>,
         metrics: Arc<Metrics>,
         hints: Hints,
+        foresight: Foresight,
     ) -> Self {
         let max_batch = max_batch.max(1);
         let aside = Aside::new(store.clone(), terms);
-        Self { store, terms, max_batch, executing, metrics, poison: Poison::default(), aside, hints }
+        let poison = Poison::default();
+        Self { store, terms, max_batch, executing, metrics, poison, aside, hints, foresight }
     }
 
     /// Works until `stop`, then settles what waits.
@@ -208,11 +212,18 @@ impl Writer {
         mut care: Care,
         terms: &mut Terms,
     ) -> (Vec<Job>, Care) {
+        let late = jobs.iter().filter(|job| job.is_repetition).count();
+        let along = self.foresight.along_with(late);
         loop {
             let deliveries: Vec<&Delivery> = jobs.iter().map(|job| &job.delivery).collect();
-            let is_repetition = |at: usize| jobs[at].is_repetition;
-            match apply_at_once(&*self.store, &deliveries, is_repetition, terms, care).await {
-                Ok(Some(settled)) => return (self.answer_at_once(jobs, settled).await, care),
+            let known = Known { is_repetition: &|at| jobs[at].is_repetition, along: &along };
+            match apply_at_once(&*self.store, &deliveries, known, terms, care).await {
+                Ok(Some(mut settled)) => {
+                    let read = along.into_iter().zip(std::mem::take(&mut settled.along));
+                    let read = read.filter_map(|(expected, row)| Some((expected, row?)));
+                    self.foresight.remember(read, settled.began);
+                    return (self.answer_at_once(jobs, settled).await, care);
+                }
                 Err(NotCommitted::HandlerFailed) if care == Care::Trust => care = self.poison.careful(),
                 Err(NotCommitted::Store(error)) if error.kind == StoreErrorKind::LockTimeout => {
                     // Whether for a key or for a handler's row, it has been waited for; a handler may go on

@@ -64,6 +64,25 @@ on_both_stores! {
         }
     }
 
+    async fn of_many_late_repetitions_each_is_what_the_database_says(backend: Backend) {
+        let app = Setup::new(backend).effects_may_repeat().start().await;
+        let ids: Vec<String> = (0..60).map(|number| format!("evt_{number}")).collect();
+        for id in &ids {
+            app.deliver("shop", order(id)).await.expect(200, "applied");
+        }
+        tokio::time::sleep(FORGOTTEN_AFTER).await;
+        let events = crate::support::database::table(backend, "processed_events");
+        app.database.execute(&format!("DELETE FROM {events} WHERE event_id LIKE '%7'")).await;
+        // One after the other: rows are read before their repetition comes.
+        for (id, round) in ids.iter().flat_map(|id| [(id, 1), (id, 2)]) {
+            let expected = if round == 1 && id.ends_with('7') { "applied" } else { "replayed" };
+            app.deliver("shop", order(id)).await.expect(200, expected);
+        }
+        for id in &ids {
+            assert_eq!(app.database.effects_of(id).await, if id.ends_with('7') { 2 } else { 1 }, "{id}");
+        }
+    }
+
     async fn a_body_that_changes_between_retries_is_still_the_same_event(backend: Backend) {
         let app = Setup::new(backend).start().await;
         app.deliver("shop", r#"{"id":"evt_1","pending_webhooks":2,"data":{"amount":1}}"#).await.expect(200, "applied");
