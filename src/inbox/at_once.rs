@@ -62,7 +62,7 @@ pub(super) async fn apply_at_once(
     terms: &Terms,
     care: Care,
 ) -> Result<Option<Settled>, NotCommitted> {
-    let Some(first) = deliveries.first().filter(|_| store.can_apply_at_once()) else { return Ok(None) };
+    let Some(first) = deliveries.first() else { return Ok(None) };
     let is_plain = |delivery: &&Delivery| is_plain(delivery, first, terms.windows.events);
     if !deliveries.iter().all(is_plain) {
         return Ok(None);

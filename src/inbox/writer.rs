@@ -212,6 +212,9 @@ impl Writer {
         mut care: Care,
         terms: &mut Terms,
     ) -> (Vec<Job>, Care) {
+        if !self.store.can_apply_at_once() {
+            return (jobs, care);
+        }
         let late = jobs.iter().filter(|job| job.is_repetition).count();
         let along = self.foresight.along_with(late);
         loop {
