@@ -3,10 +3,9 @@
 //! Most batches are plain: single events of one source without order, guard or key of their own, all
 //! run through one handler. A store that can serve them in one statement is spared a transaction's
 //! other round trips. Events that were there before are read back by a second one, and those that are likely
-//! to be there by that alone. Events that the handler
-//! fails on, where that was expected, are left out of what the statement commits; another keeps them as rejected
-//! (`aside.rs`). What none of these settles (an event whose row has expired, for one) goes the usual way
-//! (`apply.rs`).
+//! to be there by that alone. Events that the handler fails on, where that was expected, are left out of what
+//! the statement commits; another keeps them as rejected (`aside.rs`). What none of these settles (an event
+//! whose row has expired, for one) goes the usual way (`apply.rs`).
 
 use std::time::Duration;
 

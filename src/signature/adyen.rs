@@ -55,7 +55,7 @@ impl AdyenScheme {
     }
 
     pub(super) fn verify(&self, request: &RawRequest, now: DateTime<Utc>) -> Result<Verified, Refusal> {
-        if request.header_values(HEADER).next().is_some() {
+        if request.headers.contains(HEADER) {
             let text = single(request, HEADER)?;
             let sent = decode(text)
                 .map_err(|problem| Refusal::MalformedHeader { header: HEADER.to_owned(), problem })?;

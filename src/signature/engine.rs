@@ -381,10 +381,10 @@ impl HeaderScheme {
     fn single<'r>(&self, request: &'r RawRequest, name: &str) -> Result<&'r str, Refusal> {
         if let Some((usual, other)) = &self.other_names
             && let Some(rest) = name.strip_prefix(usual.as_str())
-            && request.header_values(name).next().is_none()
+            && !request.headers.contains(name)
         {
             let other = format!("{other}{rest}");
-            if request.header_values(&other).next().is_some() {
+            if request.headers.contains(&other) {
                 return single(request, &other);
             }
         }

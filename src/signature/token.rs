@@ -137,7 +137,7 @@ impl TokenScheme {
             }
             Place::Authorization { word, query } => (*word, *query),
         };
-        if request.header_values(AUTHORIZATION).next().is_none()
+        if !request.headers.contains(AUTHORIZATION)
             && let Some(name) = query
         {
             let place = format!("`{name}` of the query, or header `{AUTHORIZATION}`");

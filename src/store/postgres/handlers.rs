@@ -43,7 +43,7 @@ const ARRIVED: [(&str, &str, &str); 7] = [
 const COUNTED: &str = "nextval('hooklatch.progress') > 0";
 
 /// The shapes of a statement: prepared and run as it is; run by a function that must learn how far it came; and
-/// that one as the call of a function that holds it, with the definition.
+/// the call of a function of the session that holds the latter.
 const PLAIN: usize = 0;
 const WATCHED: usize = 1;
 const CALLED: usize = 2;

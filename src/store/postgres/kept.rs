@@ -68,8 +68,11 @@ impl KeptConnection {
     /// costs as much as several events.
     pub(super) async fn has_function_of(&mut self, handler: &SqlHandler) -> Result<bool, sqlx::Error> {
         let call = handlers::called(handler);
-        if self.refuses_functions || self.functions.contains(call) {
-            return Ok(!self.refuses_functions);
+        if self.refuses_functions {
+            return Ok(false);
+        }
+        if self.functions.contains(call) {
+            return Ok(true);
         }
         // Safe: the statement is the operator's own, from the configuration.
         let definition = sqlx::raw_sql(AssertSqlSafe(handlers::function_of(handler)));
