@@ -31,6 +31,8 @@ pub(super) struct Gate {
     breaker: Breaker,
     /// Since when others can read that the breaker is open.
     told_open: Option<Instant>,
+    /// Since when others can read that it was paused because nothing is taken there any more.
+    told_paused: Option<Instant>,
     pace: Pace,
     /// The destination asked for rest until then.
     hold_until: Option<Instant>,
@@ -64,6 +66,7 @@ impl Gate {
         Self {
             breaker: Breaker::new(policy.breaker),
             told_open: None,
+            told_paused: None,
             pace: Pace::new(policy.rate_per_second),
             hold_until: None,
             poll_every,
@@ -79,12 +82,22 @@ impl Gate {
             self.told_open = None;
             self.breaker.hurry(now);
         }
+        if self.told_paused.is_some_and(|told| said.at <= told) {
+            // Read before the pause was written, however long ago that is.
+            return Standing::Closed { until: None };
+        }
+        self.told_paused = None;
         self.standing(state, said.at, now)
     }
 
     /// Others have been told of our open breaker.
-    pub(super) fn told_others(&mut self, now: Instant) {
+    pub(super) fn told_open(&mut self, now: Instant) {
         self.told_open = Some(now);
+    }
+
+    /// The pause that [`Notice::Gone`] asks for has been written.
+    pub(super) fn told_paused(&mut self, now: Instant) {
+        self.told_paused = Some(now);
     }
 
     fn standing(&self, state: Option<&DestinationState>, said_at: Instant, now: Instant) -> Standing {
@@ -139,7 +152,7 @@ impl Gate {
             }
             Meaning::Gone => {
                 self.breaker.unknown();
-                // Kept back at once; the state that all relays read follows.
+                // If the pause cannot be written, the next message finds out again.
                 self.hold_until = Some(now + 2 * self.poll_every);
                 return Notice::Gone;
             }
@@ -213,11 +226,33 @@ mod tests {
         let open = |at| Said { at, by_name: HashMap::from([("crm".to_owned(), said(false, SECOND))]) };
         let closed = Standing::Closed { until: Some(now + SECOND) };
         assert_eq!(gate.hear("crm", &nothing(now + SECOND / 4), now), closed, "nobody was told");
-        gate.told_others(now + SECOND / 4);
+        gate.told_open(now + SECOND / 4);
         assert_eq!(gate.hear("crm", &nothing(now), now), closed, "it was read before");
         assert_eq!(gate.hear("crm", &open(now + SECOND / 2), now + SECOND / 2), closed);
         assert_eq!(gate.hear("crm", &nothing(now + SECOND / 2), now + SECOND / 2), Standing::Open);
         assert_eq!(gate.allows(10, now + SECOND / 2), 1, "one message is tried");
+    }
+
+    #[test]
+    fn a_pause_of_its_own_counts_until_a_later_reading_speaks() {
+        let (mut gate, now) = (gate(), Instant::now());
+        let nothing = |at| Said { at, by_name: HashMap::new() };
+        let paused =
+            |at| Said { at, by_name: HashMap::from([("crm".to_owned(), said(true, Duration::ZERO))]) };
+        let gone = Answer::none(Meaning::Gone, "gone");
+        let late = now + LONG;
+        assert_eq!(gate.judge(&gone, now), Notice::Gone);
+        assert_eq!(gate.hear("crm", &nothing(now), late), Standing::Open, "it could not be written");
+        assert_eq!(gate.judge(&gone, now), Notice::Gone);
+        gate.told_paused(now + SECOND);
+        let closed = Standing::Closed { until: None };
+        assert_eq!(
+            gate.hear("crm", &nothing(now + SECOND), late),
+            closed,
+            "no later reading, however late it is"
+        );
+        assert_eq!(gate.hear("crm", &paused(now + 2 * SECOND), late), closed);
+        assert_eq!(gate.hear("crm", &nothing(now + 3 * SECOND), late), Standing::Open, "somebody resumed it");
     }
 
     #[test]

@@ -334,7 +334,11 @@ impl Lane {
             Notice::None => {}
             Notice::Gone => {
                 tracing::warn!(destination = &*name, "paused: {reason}");
-                self.note(store.pause_destination(&name, &reason).await);
+                let told = store.pause_destination(&name, &reason).await;
+                if told.is_ok() {
+                    self.gate.told_paused(Instant::now());
+                }
+                self.note(told);
             }
             Notice::LeftAlone(pause) => {
                 tracing::warn!(
@@ -344,7 +348,7 @@ impl Lane {
                 );
                 let told = store.open_breaker(&name, pause, &reason).await;
                 if told.is_ok() {
-                    self.gate.told_others(Instant::now());
+                    self.gate.told_open(Instant::now());
                 }
                 self.note(told);
             }
