@@ -1,8 +1,9 @@
 //! Late repetitions seldom come alone: a sender that had no answer in time sends all again.
 //!
 //! To read a row back costs a round trip, whether it is for one event or for fifty. So while late repetitions
-//! come, rows whose entries in memory linger (`recent.rs`) are read along with them, the oldest first: what is
-//! sent again is sent in the order it first came in. Decides about speed alone.
+//! come, rows whose entries in memory linger (`recent.rs`) are read along with them, of each shard of the
+//! memory the oldest first: what is sent again is mostly sent in the order it first came in. Decides about
+//! speed alone.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -116,7 +116,7 @@ impl Recent {
         }
     }
 
-    /// Takes the oldest of those that linger.
+    /// Takes of those that linger, a shard after the other, of each the oldest first.
     pub fn take_lingering(&self, most: usize, now: Instant) -> Vec<Expected> {
         let mut taken = Vec::new();
         if most == 0 {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lingers_is_taken_oldest_first_and_once() {
+    fn what_lingers_is_taken_once() {
         let (recent, asked) = (Recent::new(), Instant::now());
         for number in 0..100 {
             remember(&recent, number, row(1, Duration::from_secs(86_400)), asked);

@@ -169,6 +169,11 @@ impl Lane {
         let mut claiming: Option<JoinHandle<Result<Claim, StoreError>>> = None;
         let mut next_claim = Instant::now();
         let mut beat = heartbeat(self.parts.options.lease);
+        // Until something has been read, the destination may be paused.
+        tokio::select! {
+            () = stop.cancelled() => return,
+            first = states.changed() => if first.is_err() { return },
+        }
         loop {
             let now = Instant::now();
             let said = states.borrow_and_update().clone();

@@ -199,7 +199,7 @@ async fn read_states(parts: LaneParts, publish: watch::Sender<States>) {
                 if !failed {
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,
-                        "the state of destinations cannot be read; what was known counts"
+                        "the state of destinations cannot be read; what was known counts; before the first reading nothing is sent"
                     );
                 }
                 failed = true;

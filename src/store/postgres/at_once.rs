@@ -49,11 +49,7 @@ pub(super) async fn apply(
     }
     let done = match chunk {
         Some(chunk) => {
-            let call = |has_function: bool| {
-                let statement =
-                    if has_function { handlers::called(handler) } else { handlers::watched(handler) };
-                careful(events, fresh, handler, statement, chunk)
-            };
+            let call = |has_function| careful(events, fresh, handler, has_function, chunk);
             run(store, Some(handler), call).await.and_then(|told| fates(events.len(), &told))
         }
         None => {
@@ -147,12 +143,15 @@ fn trusting(handler: &SqlHandler) -> Option<&str> {
 fn careful<'q>(
     events: &[NewEvent<'q>],
     fresh: &[FreshEvent<'q>],
-    handler: &SqlHandler,
-    statement: &'q str,
+    handler: &'q SqlHandler,
+    has_function: bool,
     chunk: usize,
 ) -> Query<'q> {
     let call = sqlx::query(include_str!("sql/apply_events.sql"));
-    bind(call, events, fresh, handler).bind(statement).bind(i32::try_from(chunk).unwrap_or(i32::MAX))
+    bind(call, events, fresh, handler)
+        .bind(handlers::watched(handler))
+        .bind(i32::try_from(chunk).unwrap_or(i32::MAX))
+        .bind(has_function.then(|| handlers::function_name(handler)))
 }
 
 /// Binds what a handler's relation `event` is made of, then the rows of the keys.

@@ -40,6 +40,12 @@ pub(super) fn may_be_one_event(error: &sqlx::Error) -> bool {
         .is_some_and(|code| !NOBODYS_FAULT.iter().any(|class| code.starts_with(class)))
 }
 
+/// Whether the same statement may succeed later, or in another session: nothing was wrong with it.
+pub(super) fn is_passing(code: &str) -> bool {
+    const PASSING: [&str; 7] = ["08", "40", "53", "55", "57", "58", "XX"];
+    PASSING.iter().any(|class| code.starts_with(class))
+}
+
 /// Whether the connection was of no use before the statement could run.
 pub(super) fn is_lost_connection(error: &sqlx::Error) -> bool {
     match error {

@@ -9,7 +9,9 @@ use sqlx::Connection as _;
 use uuid::Uuid;
 
 use super::contract::{LEASE, claim, database, round, texts};
-use super::write;
+use super::sink::Sink;
+use super::{relaying, wait_for, write};
+use crate::support::app::said;
 use crate::support::{Backend, TestDatabase};
 
 async fn dead(store: &dyn Store) -> Vec<Uuid> {
@@ -45,6 +47,29 @@ async fn a_message_is_not_revived_past_a_claim_that_is_under_way() {
     claim.commit().await.expect("commits");
     assert_eq!(reviving.await.expect("no panic"), 1);
     assert!(round(&*store, MessageFate::Sent).await.is_empty(), "a2 is on its way");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_that_starts_sends_nothing_before_it_knows_what_is_paused() {
+    let sink = Sink::start().await;
+    let mut app = relaying(Backend::Postgres, &sink.url(), "").start().await;
+    let paused = app.run(&["destinations", "pause", "crm"]);
+    assert!(paused.status.success(), "{}", said(&paused));
+    assert_eq!(app.stop(), Some(0));
+    write(&app.database, &[("1", None)]).await;
+    // Nobody can read what is paused.
+    let mut other = sqlx::PgConnection::connect(&app.database.url).await.expect("connects");
+    let mut lock = other.begin().await.expect("begins");
+    sqlx::raw_sql("LOCK TABLE hooklatch.destinations").execute(&mut *lock).await.expect("locks");
+    app.start();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(sink.received().len(), 0, "nothing is known of it");
+    lock.commit().await.expect("commits");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(sink.received().len(), 0, "it is paused");
+    let resumed = app.run(&["destinations", "resume", "crm"]);
+    assert!(resumed.status.success(), "{}", said(&resumed));
+    wait_for(&app, "sent", 1).await;
 }
 
 /// Stops whoever claims `payload` between choosing it and committing, until `release` is told.

@@ -153,6 +153,10 @@ pub(super) async fn a_careful_statement_is_a_function_of_the_session_where_that_
     // Names that a function could take for a variable of its own, and a comment where its text ends.
     const TRICKY: &str = "WITH more AS (SELECT id AS found, CAST(data ->> 'amount' AS integer) AS ordinal FROM event) \
          INSERT INTO orders SELECT found, ordinal FROM more -- $hooklatch$ ; END";
+    const DROP_FUNCTIONS: &str = "DO $$ DECLARE f record; BEGIN FOR f IN SELECT oid FROM pg_proc \
+         WHERE pronamespace::regnamespace::text LIKE 'pg_temp%' AND proname LIKE 'hooklatch%' \
+         LOOP EXECUTE 'DROP FUNCTION ' || f.oid::regprocedure; END LOOP; END $$";
+    const LAST: usize = 4;
     if dialect == Dialect::Sqlite {
         return;
     }
@@ -170,7 +174,13 @@ pub(super) async fn a_careful_statement_is_a_function_of_the_session_where_that_
             )
             .await;
         }
-        for (round, statement) in [INSERT, TRICKY, INSERT, TRICKY].into_iter().enumerate() {
+        // The first finds a session that is not kept yet.
+        for (round, statement) in [INSERT, TRICKY, INSERT, TRICKY, INSERT].into_iter().enumerate() {
+            if round == LAST {
+                // As behind a proxy that was not recognised, where the next statement finds another session.
+                assert_eq!(functions(&db).await, if is_refused { 0 } else { 2 });
+                db.execute(DROP_FUNCTIONS).await;
+            }
             let ids = ["a", "b", "c"].map(|id| format!("{round}{id}"));
             let amounts = ids.iter().zip([1, -1, 2]);
             let events = amounts.map(|(id, amount)| event(id, &format!(r#"{{"amount":{amount}}}"#)));
@@ -180,8 +190,10 @@ pub(super) async fn a_careful_statement_is_a_function_of_the_session_where_that_
             assert_eq!(signs(&applied.map_err(|error| error.kind)), "+-+", "{statement} {is_refused}");
         }
         let orders = db.texts("SELECT id || ' ' || amount FROM orders ORDER BY 1").await;
-        assert_eq!(orders, ["0a 1", "0c 2", "1a 1", "1c 2", "2a 1", "2c 2", "3a 1", "3c 2"]);
-        assert_eq!(functions(&db).await, if is_refused { 0 } else { 2 });
+        let expected: Vec<_> =
+            (0..=LAST).flat_map(|round| [format!("{round}a 1"), format!("{round}c 2")]).collect();
+        assert_eq!(orders, expected);
+        assert_eq!(functions(&db).await, 0);
     }
 }
 
