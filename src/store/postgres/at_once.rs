@@ -49,7 +49,11 @@ pub(super) async fn apply(
     }
     let done = match chunk {
         Some(chunk) => {
-            let call = |has_function| careful(events, fresh, handler, has_function, chunk);
+            let call = |has_function: bool| {
+                let statement =
+                    if has_function { handlers::called(handler) } else { handlers::watched(handler) };
+                careful(events, fresh, handler, statement, chunk)
+            };
             run(store, Some(handler), call).await.and_then(|told| fates(events.len(), &told))
         }
         None => {
@@ -103,7 +107,8 @@ pub(super) async fn reject(
 }
 
 /// Runs a statement that stands alone, on a connection that is kept for them. Takes another for one that
-/// was lost while idle. The statement learns whether the handler is a function of the session.
+/// was lost while idle, and does without a function that is not there, whatever we believed. The statement
+/// learns whether the handler is a function of the session.
 async fn run<'q>(
     store: &PostgresStore,
     handler: Option<&SqlHandler>,
@@ -116,6 +121,7 @@ async fn run<'q>(
             Some(handler) => kept.has_function_of(handler).await,
             None => Ok(false),
         };
+        let is_call = matches!(has_function, Ok(true));
         let done = match has_function {
             Ok(has_function) => statement(has_function).fetch_all(kept.connection()).await,
             Err(error) => Err(error),
@@ -123,6 +129,14 @@ async fn run<'q>(
         match done {
             // If it was committed all the same, its keys are met now, and their answers replayed.
             Err(error) if classify::is_lost_connection(&error) && spare > 0 => spare -= 1,
+            // No event was applied: all that were new failed of it, and were left out.
+            Ok(told) if is_call && misses_function(&told) => {
+                tracing::warn!(
+                    "the database's sessions are not ours; is there a proxy that pools transactions?"
+                );
+                kept.refuse_functions();
+                store.kept.keep(&store.pool, kept);
+            }
             done => {
                 if done.as_ref().err().is_none_or(|error| error.as_database_error().is_some()) {
                     store.kept.keep(&store.pool, kept);
@@ -143,15 +157,12 @@ fn trusting(handler: &SqlHandler) -> Option<&str> {
 fn careful<'q>(
     events: &[NewEvent<'q>],
     fresh: &[FreshEvent<'q>],
-    handler: &'q SqlHandler,
-    has_function: bool,
+    handler: &SqlHandler,
+    statement: &'q str,
     chunk: usize,
 ) -> Query<'q> {
     let call = sqlx::query(include_str!("sql/apply_events.sql"));
-    bind(call, events, fresh, handler)
-        .bind(handlers::watched(handler))
-        .bind(i32::try_from(chunk).unwrap_or(i32::MAX))
-        .bind(has_function.then(|| handlers::function_name(handler)))
+    bind(call, events, fresh, handler).bind(statement).bind(i32::try_from(chunk).unwrap_or(i32::MAX))
 }
 
 /// Binds what a handler's relation `event` is made of, then the rows of the keys.
@@ -193,6 +204,13 @@ fn fates(events: usize, told: &[PgRow]) -> Result<Vec<EventAtOnce>, sqlx::Error>
         };
     }
     Ok(fates)
+}
+
+fn misses_function(told: &[PgRow]) -> bool {
+    told.iter().any(|row| {
+        let failed = (row.try_get::<Option<&str>, _>("code"), row.try_get::<Option<&str>, _>("message"));
+        matches!(failed, (Ok(Some(code)), Ok(Some(message))) if handlers::is_missing_function(code, message))
+    })
 }
 
 fn rejection<'q>(rejections: &[Rejection<'q>]) -> Query<'q> {

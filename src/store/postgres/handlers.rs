@@ -43,10 +43,10 @@ const ARRIVED: [(&str, &str, &str); 7] = [
 const COUNTED: &str = "nextval('hooklatch.progress') > 0";
 
 /// The shapes of a statement: prepared and run as it is; run by a function that must learn how far it came; and
-/// the name of a function of the session that holds the latter.
+/// the call of a function of the session that holds the latter.
 const PLAIN: usize = 0;
 const WATCHED: usize = 1;
-const NAMED: usize = 2;
+const CALLED: usize = 2;
 
 /// The rows that a statement returns, as `hooklatch.run_handlers` reads them.
 const SELECT_ANSWERS: &str = include_str!("sql/select_answers.sql");
@@ -192,14 +192,17 @@ pub(super) fn watched(handler: &SqlHandler) -> &str {
     }
 }
 
-/// The name of the function that [`function_of`] defines: stands for [`watched`] where that returns no rows.
-/// Another statement has another name.
-pub(super) fn function_name(handler: &SqlHandler) -> &str {
-    const HASH_BYTES: usize = 16;
-    handler.stand_in(NAMED, || {
-        let hash = Sha256::digest(watched(handler));
-        format!("pg_temp.hooklatch_{}", hex::encode(&hash[..HASH_BYTES]))
+/// The call of the function that [`function_of`] defines: stands for [`watched`] where that returns no rows.
+pub(super) fn called(handler: &SqlHandler) -> &str {
+    handler.stand_in(CALLED, || {
+        format!("SELECT pg_temp.{}($1, $2, $3, $4, $5, $6, $7, $8, $9)", function_name(handler))
     })
+}
+
+/// Whether an event failed because the session has no such function as [`called`] calls.
+pub(super) fn is_missing_function(code: &str, message: &str) -> bool {
+    // undefined_function, in whatever language the server says so
+    code == "42883" && message.contains("pg_temp.hooklatch_")
 }
 
 /// Defines a function of the session whose body is the handler's statement, with the same parameters.
@@ -207,13 +210,18 @@ pub(super) fn function_of(handler: &SqlHandler) -> String {
     let (name, statement) = (function_name(handler), watched(handler));
     // The line break ends a comment that may stand there. What looks like a variable of the language
     // (`found`) is a column.
-    let tag = name.replace('.', "_");
     format!(
-        "CREATE OR REPLACE FUNCTION {name}(\n    \
+        "CREATE OR REPLACE FUNCTION pg_temp.{name}(\n    \
              text[], text[], timestamptz[], text[], text[], text[], timestamptz[], text, integer\n\
-         ) RETURNS void LANGUAGE plpgsql AS ${tag}$\n\
-         #variable_conflict use_column\nBEGIN\n{statement}\n;\nEND\n${tag}$"
+         ) RETURNS void LANGUAGE plpgsql AS ${name}$\n\
+         #variable_conflict use_column\nBEGIN\n{statement}\n;\nEND\n${name}$"
     )
+}
+
+/// Another statement has another name.
+fn function_name(handler: &SqlHandler) -> String {
+    const NAME_BYTES: usize = 16;
+    format!("hooklatch_{}", hex::encode(&Sha256::digest(watched(handler))[..NAME_BYTES]))
 }
 
 /// The relation `event` with the columns that the handler can mention: each of the others would cost

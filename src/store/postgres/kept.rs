@@ -13,10 +13,13 @@ use sqlx::{AssertSqlSafe, Executor, PgPool, Postgres};
 use super::{classify, handlers};
 use crate::store::SqlHandler;
 
+/// Of the usual number of writers, one for its batches and one for what it sets aside.
+const MOST_KEPT: usize = 2;
+
 /// insufficient_privilege: the role may not make temporary objects in this database.
 const NOT_ALLOWED: &str = "42501";
 
-/// The connections, the one used last on top. As many as were busy at a time, but not all of the pool.
+/// The connections, the one used last on top.
 #[derive(Debug, Default)]
 pub(super) struct Kept(Mutex<Vec<KeptConnection>>);
 
@@ -26,7 +29,7 @@ pub(super) struct KeptConnection {
     connection: PoolConnection<Postgres>,
     /// One that comes from the pool may go back there, and what was made in its session is forgotten.
     was_kept: bool,
-    /// By their names: whether the session took the functions that were to be made in it.
+    /// By their calls: whether the session took the functions that were to be made in it.
     functions: HashMap<String, bool>,
     /// The session may make none.
     refuses_functions: bool,
@@ -42,10 +45,10 @@ impl Kept {
         }
     }
 
-    /// Keeps a connection that is still good; never more than half of the pool, which others wait for. One
+    /// Keeps a connection that is still good; never more than half of a small pool, which others wait for. One
     /// whose session holds functions takes the place of one whose does not.
     pub(super) fn keep(&self, pool: &PgPool, mut connection: KeptConnection) {
-        let most = pool.options().get_max_connections() as usize / 2;
+        let most = MOST_KEPT.min(pool.options().get_max_connections() as usize / 2);
         connection.was_kept = true;
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if pool.is_closed() {
@@ -73,21 +76,26 @@ impl KeptConnection {
         &mut self.connection
     }
 
-    /// Whether the handler's statement should be a function of this session, which is made if need be. A
+    /// What was made is not there.
+    pub(super) fn refuse_functions(&mut self) {
+        self.refuses_functions = true;
+    }
+
+    /// Whether the handler's statement is a function of this session, which is made if need be. A
     /// function keeps the plan of its statement; a text that a function executes is parsed and planned each
     /// time, which costs as much as several events.
     pub(super) async fn has_function_of(&mut self, handler: &SqlHandler) -> Result<bool, sqlx::Error> {
         if self.refuses_functions || !self.was_kept {
             return Ok(false);
         }
-        let name = handlers::function_name(handler);
-        if let Some(is_made) = self.functions.get(name) {
+        let call = handlers::called(handler);
+        if let Some(is_made) = self.functions.get(call) {
             return Ok(*is_made);
         }
         // Safe: the statement is the operator's own, from the configuration.
         let definition = sqlx::raw_sql(AssertSqlSafe(handlers::function_of(handler)));
         let Err(error) = self.connection.execute(definition).await else {
-            self.functions.insert(name.to_owned(), true);
+            self.functions.insert(call.to_owned(), true);
             return Ok(true);
         };
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
@@ -95,7 +103,7 @@ impl KeptConnection {
         if code == NOT_ALLOWED {
             self.refuses_functions = true;
         } else if !classify::is_passing(&code) {
-            self.functions.insert(name.to_owned(), false);
+            self.functions.insert(call.to_owned(), false);
         }
         tracing::debug!(error = &error as &dyn std::error::Error, "a handler's statement goes as text");
         Ok(false)
