@@ -132,7 +132,8 @@ async fn run<'q>(
             // No event was applied: all that were new failed of it, and were left out.
             Ok(told) if is_call && misses_function(&told) => {
                 tracing::warn!(
-                    "the database's sessions are not ours; is there a proxy that pools transactions?"
+                    "a session of the database is not ours: if a proxy pools transactions, write \
+                     database.statement_cache = \"off\""
                 );
                 kept.refuse_functions();
                 store.kept.keep(&store.pool, kept);

@@ -33,17 +33,18 @@ pub(super) fn is_permanent(code: &str) -> bool {
 /// Whether a handler's failure may be the fault of one event, as `hooklatch.run_handlers` sees it. A
 /// lock that was waited for too long is none there: it waits as long as the statement may run.
 pub(super) fn may_be_one_event(error: &sqlx::Error) -> bool {
-    const NOBODYS_FAULT: [&str; 6] = ["08", "40", "53", "57", "58", "XX"];
-    error
-        .as_database_error()
-        .and_then(|error| error.code())
-        .is_some_and(|code| !NOBODYS_FAULT.iter().any(|class| code.starts_with(class)))
+    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| !is_nobodys_fault(&code))
 }
 
 /// Whether the same statement may succeed later, or in another session: nothing was wrong with it.
 pub(super) fn is_passing(code: &str) -> bool {
-    const PASSING: [&str; 7] = ["08", "40", "53", "55", "57", "58", "XX"];
-    PASSING.iter().any(|class| code.starts_with(class))
+    // object_not_in_prerequisite_state: a lock, for one
+    is_nobodys_fault(code) || code.starts_with("55")
+}
+
+fn is_nobodys_fault(code: &str) -> bool {
+    const CLASSES: [&str; 6] = ["08", "40", "53", "57", "58", "XX"];
+    CLASSES.iter().any(|class| code.starts_with(class))
 }
 
 /// Whether the connection was of no use before the statement could run.
